@@ -90,6 +90,8 @@ static bool fill_spares(struct ksock *ks)
 	struct ksock_epoll *e = ks->epoll;
 	const unsigned missing = SEGMENTS - e->spares;
 
+	if (ksock_spare_mbufs(ks) < missing)
+		return false;
 	if (missing && rte_pktmbuf_alloc_bulk(ks->pool, &e->spare[e->spares], missing) == 0)
 		e->spares = SEGMENTS;
 	while (e->spares < SEGMENTS) {

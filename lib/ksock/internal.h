@@ -23,6 +23,7 @@ enum {
 	KSOCK_IDLE_MIN_MS = 10000,
 	KSOCK_LOOKS = 64,	/* connections examined each time that no place is free */
 	KSOCK_UNREAD_SHARE = 8, /* if one in this many mbufs of the pool waits unread, windows are small */
+	KSOCK_REPLY_SHARE = 8,	/* nothing is received if no more than one in this many mbufs is free */
 };
 
 enum ksock_state { KSOCK_FREE, KSOCK_OPEN, KSOCK_CLOSING };
@@ -40,6 +41,7 @@ struct ksock_conn {
 	uint8_t shut;	  /* closing, and all was sent: what still arrives is dropped until the peer closes too */
 	uint8_t sending;  /* io_uring: the result of a send is outstanding */
 	uint8_t stopped;  /* io_uring: operations of `armed` that are being cancelled */
+	uint8_t goes_on;  /* io_uring: its receive goes on after the first mbuf (multishot) */
 	uint32_t armed;	  /* events that epoll watches for, or operations that io_uring has */
 	uint32_t *crowd;  /* counter of its peer's address */
 	uint32_t unread;
@@ -116,6 +118,18 @@ static inline struct tcp_conn *ksock_foreign(struct ksock_conn *conn)
 static inline bool ksock_is_tight(const struct ksock *ks)
 {
 	return ks->unread > ks->unread_max;
+}
+
+/* How many mbufs may be taken to receive. The last ones are left to replies: requests free theirs only when they have
+ * been answered. */
+static inline uint32_t ksock_spare_mbufs(const struct ksock *ks)
+{
+	const struct rte_mempool_cache *cache = rte_mempool_default_cache(ks->pool, rte_lcore_id());
+	/* rte_mempool_avail_count without its loop over all lcores: only this one has a cache. */
+	const uint32_t avail = rte_mempool_get_ops(ks->pool->ops_index)->get_count(ks->pool) + (cache ? cache->len : 0);
+	const uint32_t kept = ks->pool->size / KSOCK_REPLY_SHARE;
+
+	return avail > kept ? avail - kept : 0;
 }
 
 /* How many bytes of a connection may wait unread. */

@@ -83,8 +83,8 @@ extern const struct rpc_transport ksock_transport;
  * written, or ns nanoseconds are over; sometimes for less. What was written to wake_fd is read. */
 void ksock_sleep(struct ksock *ks, int wake_fd, uint64_t ns);
 
-/* How many empty mbufs the kernel has: with io_uring 32, or one per connection, and at most an eighth of the pool.
- * Approximate. Any thread. */
+/* How many empty mbufs the kernel has: with io_uring 32, or one per connection while little waits unread, and at most
+ * an eighth of the pool. Approximate. Any thread. */
 unsigned ksock_buffers(const struct ksock *ks);
 
 /* "io_uring" or "epoll". Any thread. */

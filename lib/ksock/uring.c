@@ -51,6 +51,7 @@ struct ksock_uring {
 	unsigned free_ids_count;
 	/* A connection lacks an operation that it should have: there was no mbuf, or no room to submit it. */
 	bool behind;
+	bool tight;	    /* ksock_is_tight, as the receives that are under way suppose it */
 	int listener_epoll; /* contains the listening socket while it is watched */
 	bool listener_armed;
 	int wake_fd;	    /* the one that is watched; -1: none */
@@ -116,14 +117,17 @@ static void give_buffer(struct ksock_uring *u, struct rte_mbuf *m, uint16_t segm
 }
 
 /* As many as there are connections, because each may send something in the same turn. Fewer would stay in the
- * caches. */
+ * caches. While much waits unread, only a few: mbufs are wanted for replies. */
 static void give_buffers(struct ksock *ks)
 {
 	struct ksock_uring *u = ks->uring;
-	const unsigned all = RTE_MAX(ks->open_count, (unsigned)BUFFERS_MIN), wanted = RTE_MIN(all, u->buffers_size);
-	unsigned n = 0;
+	const unsigned all = u->tight ? BUFFERS_MIN : RTE_MAX(ks->open_count, (unsigned)BUFFERS_MIN);
+	const unsigned wanted = RTE_MIN(all, u->buffers_size);
+	unsigned missing = wanted > ks->buffers ? wanted - ks->buffers : 0, n = 0;
 
-	for (; ks->buffers + n < wanted; n++) {
+	if (missing)
+		missing = RTE_MIN(missing, ksock_spare_mbufs(ks));
+	for (; n < missing; n++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(ks->pool);
 
 		if (!m)
@@ -160,10 +164,11 @@ static void arm(struct ksock_conn *conn, unsigned kind)
 	}
 	if (kind == RECEIVE) {
 		/* One mbuf, or as many as available. */
-		if (unlikely(ksock_is_tight(conn->ks)))
-			io_uring_prep_recv(sqe, conn->fd, NULL, conn->ks->segment_bytes, 0);
-		else
+		conn->goes_on = !conn->ks->uring->tight;
+		if (likely(conn->goes_on))
 			io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
+		else
+			io_uring_prep_recv(sqe, conn->fd, NULL, conn->ks->segment_bytes, 0);
 		sqe->flags |= IOSQE_BUFFER_SELECT;
 		sqe->buf_group = BUFFER_GROUP;
 	} else {
@@ -180,11 +185,13 @@ static void uring_watch(struct ksock_conn *conn)
 {
 	const unsigned room = conn->full ? ROOM : conn->armed & ROOM;
 	const unsigned wanted = (ksock_reads(conn) ? RECEIVE : ERROR) | room;
+	/* The kernel would go on filling mbufs for it before it is told that the window is small. */
+	const unsigned wrong = conn->ks->uring->tight && conn->goes_on ? RECEIVE : 0;
 
 	for (unsigned kind = RECEIVE; kind <= ROOM; kind <<= 1) {
 		if (wanted & ~conn->armed & kind) {
 			arm(conn, kind);
-		} else if (conn->armed & ~wanted & ~(unsigned)conn->stopped & kind) {
+		} else if (conn->armed & (~wanted | wrong) & ~(unsigned)conn->stopped & kind) {
 			if (cancel_operation(conn->ks, user_data(conn->generation, kind, ksock_index(conn))))
 				conn->stopped |= (uint8_t)kind;
 			else
@@ -407,6 +414,10 @@ static unsigned uring_receive(struct ksock *ks)
 		taken = *cqe;
 		io_uring_cqe_seen(ring, cqe);
 		done += take_completion(ks, &taken);
+	}
+	if (unlikely(u->tight != ksock_is_tight(ks))) {
+		u->tight = !u->tight;
+		u->behind |= u->tight; /* each receive is another one now */
 	}
 	give_buffers(ks);
 	if (unlikely(u->behind)) {

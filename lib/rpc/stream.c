@@ -389,7 +389,7 @@ static void arm_stall(struct rpc_stream *s)
 {
 	struct net *net = s->work.server->options.net;
 
-	if ((s->state == STREAM_PAYLOAD || (s->state == STREAM_HEADER && s->have)) && !s->waiting &&
+	if ((s->state == STREAM_PAYLOAD || (s->state == STREAM_HEADER && (s->have || s->aside))) && !s->waiting &&
 	    !wheel_armed(&s->timer))
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->work.server->options.stall_ns);
 }
@@ -397,6 +397,47 @@ static void arm_stall(struct rpc_stream *s)
 static void parse_stream(struct rpc_stream *s)
 {
 	parse_bytes(s);
+	arm_stall(s);
+}
+
+static void *aside_of(const struct rpc_stream *s)
+{
+	struct rpc_server *server = s->work.server;
+
+	return &server->asides[s - server->streams];
+}
+
+/* The beginning of a header, for which an mbuf is too much while they are short. */
+static void set_aside(struct rpc_stream *s)
+{
+	struct rpc_cursor at = { s->head, 0 };
+	const uint32_t bytes = s->have;
+
+	rpc_cursor_copy(&at, aside_of(s), bytes);
+	take_off(s, bytes);
+	s->aside = (uint8_t)bytes;
+	rpc_budget_leave(s);
+	rpc_budget_resume(s->work.server);
+}
+
+/* Puts what was set aside before what has arrived since. */
+static void take_back(struct rpc_stream *s, struct rte_mbuf *m)
+{
+	_Static_assert(sizeof(struct wire_frame) <= RTE_PKTMBUF_HEADROOM, "what was set aside fits before the rest");
+
+	memcpy(rte_pktmbuf_prepend(m, s->aside), aside_of(s), s->aside);
+	s->granted = s->aside;
+	s->aside = 0;
+}
+
+/* Requests hold too many mbufs: this one gives up its own. A complete request takes no more, and will soon free its
+ * own. */
+static void give_way(struct rpc_stream *s)
+{
+	if (s->state == STREAM_PAYLOAD && !s->work.refusal)
+		refuse_greedy(s);
+	else if (s->state == STREAM_HEADER && s->have)
+		set_aside(s);
 	arm_stall(s);
 }
 
@@ -447,15 +488,14 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 		s->mute = 0;
 		wheel_cancel(net_wheel(s->work.server->options.net), &s->timer);
 	}
+	if (unlikely(s->aside))
+		take_back(s, payload);
 	append_mbuf(s, payload);
 	over = over_budget(s);
 	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
 		parse_stream(s);
-	/* A complete request takes no more mbufs, and will soon free its own. */
-	if (over && s->state == STREAM_PAYLOAD && !s->work.refusal) {
-		refuse_greedy(s);
-		arm_stall(s);
-	}
+	if (unlikely(over))
+		give_way(s);
 }
 
 static void stream_acknowledged(void *user)
@@ -483,7 +523,7 @@ static void stream_closed(void *user, int reason)
 
 	s->work.conn = NULL;
 	/* The peer has acknowledged everything, and was idle between two requests. */
-	s->work.ended = s->peer_finished && reason == 0 && s->state == STREAM_HEADER && !s->have;
+	s->work.ended = s->peer_finished && reason == 0 && s->state == STREAM_HEADER && !s->have && !s->aside;
 	if (s->state == STREAM_READY)
 		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the stream */
 	rpc_stream_free(s);
@@ -515,8 +555,13 @@ void rpc_stream_next(struct rpc_stream *s)
 	s->state = STREAM_HEADER;
 	discharge(s);
 	rpc_budget_resume(s->work.server);
-	if (s->have)
+	if (s->have) {
+		const bool over = over_budget(s);
+
 		parse_stream(s);
+		if (unlikely(over))
+			give_way(s);
+	}
 	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
 		link_close(&s->work);
 }

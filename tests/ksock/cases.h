@@ -19,6 +19,7 @@
 	X(a_connection_ends_inside_a_handler) \
 	X(an_empty_payload_sends_nothing) \
 	X(no_mbufs_for_a_while) \
+	X(what_waits_unread_is_bounded) \
 	X(many_are_answered_in_one_turn) \
 	X(a_port_is_reserved_before_it_is_listened_at) \
 	X(a_port_that_is_not_listened_at_any_more_refuses) \

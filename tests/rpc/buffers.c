@@ -158,6 +158,62 @@ void whole_requests_pass_over_the_limit(void)
 	rig_stop(&rig);
 }
 
+/* Appends the peer's next request. Returns its bytes. */
+static size_t append_request(struct peer *peer, uint8_t *at, uint32_t data_bytes)
+{
+	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
+	const uint8_t *payload = toy_payload(frame.session, frame.sequence, echo, data_bytes);
+
+	frame.payload_bytes = (uint32_t)sizeof(echo) + data_bytes;
+	frame.checksum = wire_checksum(&frame, payload, frame.payload_bytes);
+	memcpy(at, &frame, sizeof(frame));
+	memcpy(at + sizeof(frame), payload, frame.payload_bytes);
+	return sizeof(frame) + frame.payload_bytes;
+}
+
+/* Many peers send a few bytes of a request, some of them behind a whole one, and stop: each would hold an mbuf. Then
+ * they go on. */
+void beginnings_of_requests_hold_no_more_than_the_limit(void)
+{
+	enum { PEERS = 60, LIMIT = 20, BIG = 1000 };
+	static const uint32_t parts[] = { 1, 63, 40, sizeof(struct wire_frame) + 5 };
+	static uint8_t bytes[PEERS][2 * BIG];
+	size_t sent[PEERS], all[PEERS];
+	struct peer *worker;
+	struct reply reply;
+
+	toy_init(15, 0);
+	rig.options.held_mbufs_max = LIMIT;
+	toy_start();
+	worker = rig_peer(&rig, PEERS);
+	for (unsigned i = 0; i < PEERS; i++) {
+		struct peer *peer = rig_peer(&rig, i);
+		const size_t first = i % 8 < 4 ? 0 : append_request(peer, bytes[i], 0);
+
+		all[i] = first + append_request(peer, bytes[i] + first, BIG);
+		sent[i] = first + parts[i % 4];
+		peer_write(peer, bytes[i], sent[i]);
+		if (first)
+			toy_await(peer, 1, echo, 0);
+	}
+	rig_wait(&rig, 100 * LINK_MS);
+	CHECK(rte_mempool_in_use_count(rig.link.pool[0]) <= LIMIT);
+	toy_send(worker, echo, 0);
+	toy_await(worker, 1, echo, 0);
+	for (unsigned i = 0; i < PEERS; i++) {
+		for (; sent[i] < all[i] - BIG; sent[i]++)
+			peer_write(&rig.peers[i], bytes[i] + sent[i], 1);
+		peer_write(&rig.peers[i], bytes[i] + sent[i], all[i] - sent[i]);
+		peer_await(&rig.peers[i], &reply);
+		CHECK_UINT(reply.frame.sequence, rig.peers[i].sequence);
+		/* A beginning with a payload was given up. */
+		CHECK(reply.frame.status == WIRE_OK || (reply.frame.status == WIRE_BUSY && i % 4 == 3));
+	}
+	CHECK_UINT(rpc_counters(rig.server)->bad_frames + rpc_counters(rig.server)->bad_checksums, 0);
+	CHECK_UINT(rpc_counters(rig.server)->stalled, 0);
+	rig_stop(&rig);
+}
+
 /* Many large requests at once, with few mbufs: windows are opened to one after the other, and all are executed. */
 void large_requests_take_turns_when_short(void)
 {

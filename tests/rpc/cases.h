@@ -107,6 +107,7 @@
 	X(blocked_streams_that_die_are_freed) \
 	X(greedy_requests_are_refused) \
 	X(whole_requests_pass_over_the_limit) \
+	X(beginnings_of_requests_hold_no_more_than_the_limit) \
 	X(large_requests_take_turns_when_short) \
 	X(turns_to_receive_end_with_their_streams) \
 	X(blocked_requests_hold_no_more_than_the_limit) \
