@@ -190,6 +190,8 @@ static int take_object(struct journal_past *past, const json_t *json, struct sta
 	if (spec.id == 0)
 		return star_error_set(err, -EBADMSG, "the journal has an object without its id");
 	past->specs[spec.id] = spec;
+	if (spec.id > past->specs_count)
+		past->specs_count = spec.id;
 	return 0;
 }
 
@@ -231,11 +233,13 @@ static int take_changes(struct node_journal *j, const json_t *changes, struct st
 	return rc;
 }
 
-/* Removes unused entries from the list. */
+/* Removes unused entries from the list. Its count was the highest id; what is behind that is not touched. */
 static void close_up(struct journal_past *past)
 {
+	const uint32_t last = past->specs_count;
+
 	past->specs_count = 0;
-	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+	for (uint32_t id = 1; id <= last; id++)
 		if (past->specs[id].id)
 			past->specs[past->specs_count++] = past->specs[id];
 }
@@ -291,6 +295,7 @@ static int read_objects(struct node_journal *j, const json_t *objects, const jso
 	int rc = 0;
 
 	/* Memory for ids without an object is never touched. */
+	past->specs_count = 0;
 	past->specs = calloc(WIRE_OBJECTS_MAX + 1, sizeof(*past->specs));
 	if (!past->specs)
 		return star_error_set(err, -ENOMEM, "out of memory");

@@ -126,6 +126,23 @@ static int choose_memory(const struct config *config, uint64_t memory_bytes, boo
 	return 0;
 }
 
+static unsigned count_ports(const struct config *config, bool (*is)(const struct config_port *port))
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < config->ports_count; i++)
+		count += is(&config->ports[i]);
+	return count;
+}
+
+/* Whether no port needs packet buffers in DPDK's memory. Without ports it is not known which a program will open. */
+static bool takes_any_memory(const struct config *config)
+{
+	if (config->ports_count == 0)
+		return config->stack == CONFIG_STACK_KERNEL;
+	return count_ports(config, port_takes_any_memory) == config->ports_count;
+}
+
 static void add_memory(struct arguments *args, const struct config *config, uint64_t memory_bytes, bool hugepages)
 {
 	const uint64_t parameters = (uint64_t)config->parameter_mib << 20;
@@ -141,16 +158,7 @@ static void add_memory(struct arguments *args, const struct config *config, uint
 	/* Parameters are outside of the EAL's memory. An mbuf does not cross a 4 KiB page here, and so takes up to
 	 * twice its size. Memory that is not used is never touched. */
 	add_argument(args, "-m");
-	add_argument(args, "%llu", (unsigned long long)mib(2 * mempools + eal_bytes));
-}
-
-static unsigned count_ports(const struct config *config, bool (*is)(const struct config_port *port))
-{
-	unsigned count = 0;
-
-	for (uint32_t i = 0; i < config->ports_count; i++)
-		count += is(&config->ports[i]);
-	return count;
+	add_argument(args, "%llu", (unsigned long long)mib((takes_any_memory(config) ? 1 : 2) * mempools + eal_bytes));
 }
 
 static void add_devices(struct arguments *args, const struct config *config)
@@ -305,6 +313,7 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	rte_memseg_list_walk(leave_out_of_cores, NULL);
 	/* net_af_xdp needs contiguous pools. */
 	port_mempool_within_pages(count_ports(config, port_is_pci) && !count_ports(config, port_is_af_xdp));
+	port_mempool_in_ordinary_memory(!rte_eal_has_hugepages() && takes_any_memory(config));
 	if (count_ports(config, port_is_pci))
 		port_expect_removal();
 	/* Without shared files nothing is kept there; a killed process would leave the directory behind. */

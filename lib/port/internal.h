@@ -68,6 +68,12 @@ uint32_t port_frame_bytes(uint32_t mtu);
  * each time that it is sent again.
  */
 void port_mempool_within_pages(bool on);
+/*
+ * Whether mempools are in anonymous memory instead of DPDK's, if devices use virtual addresses; set before the first
+ * one is created. Only for ports whose drivers copy packets, or hand the kernel the memory's address.
+ */
+void port_mempool_in_ordinary_memory(bool on);
+bool port_mempool_is_ordinary(void);
 /* Whether mempools are one piece of memory without gaps. */
 bool port_mempool_is_whole(void);
 
@@ -143,6 +149,9 @@ void port_wait_init(struct port *port, const struct config_port *config, const s
 /* Which kind of device a port has. The first two use a kernel interface, and sockets on which one can wait. */
 bool port_is_af_packet(const struct config_port *config);
 bool port_is_af_xdp(const struct config_port *config);
+bool port_is_virtio_user(const struct config_port *config);
+/* Whether its driver works with packet buffers in any memory of the process. */
+bool port_takes_any_memory(const struct config_port *config);
 bool port_is_pci(const struct config_port *config);
 
 #endif

@@ -269,11 +269,21 @@ uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu)
 	return objects + mbufs * sizeof(void *) + objects / PAGE_2M * object + MEMPOOL_FIXED_BYTES;
 }
 
-static bool within_pages;
+static bool within_pages, ordinary;
 
 void port_mempool_within_pages(bool on)
 {
 	within_pages = on;
+}
+
+void port_mempool_in_ordinary_memory(bool on)
+{
+	ordinary = on;
+}
+
+bool port_mempool_is_ordinary(void)
+{
+	return ordinary && rte_eal_iova_mode() == RTE_IOVA_VA;
 }
 
 bool port_mempool_is_whole(void)
@@ -287,6 +297,11 @@ static void free_zone(struct rte_mempool_memhdr *header, void *zone)
 	rte_memzone_free(zone);
 }
 
+static size_t whole_bytes(const struct rte_mempool *pool)
+{
+	return (size_t)pool->size * (pool->header_size + pool->elt_size + pool->trailer_size);
+}
+
 /*
  * If devices use virtual addresses, and none is a NIC: contiguous memory without gaps at the ends of pages. net_af_xdp
  * passes the kernel memory with the total length of the mbufs, and an mbuf beyond that is never sent. The IO addresses
@@ -294,7 +309,7 @@ static void free_zone(struct rte_mempool_memhdr *header, void *zone)
  */
 static int populate_whole(struct rte_mempool *pool)
 {
-	const size_t bytes = (size_t)pool->size * (pool->header_size + pool->elt_size + pool->trailer_size);
+	const size_t bytes = whole_bytes(pool);
 	char name[RTE_MEMZONE_NAMESIZE];
 	const struct rte_memzone *zone;
 	int ret;
@@ -308,6 +323,37 @@ static int populate_whole(struct rte_mempool *pool)
 	if (ret < 0)
 		rte_memzone_free(zone);
 	return ret;
+}
+
+static void unmap_ordinary(struct rte_mempool_memhdr *header, void *ctx)
+{
+	(void)ctx;
+	munmap(header->addr, round_up(header->len, PAGE_2M));
+}
+
+/*
+ * Without hugepages DPDK's memory is a file in pages of 4 KiB. This is not: the kernel can back it with huge pages, and
+ * a node starts with some ten page faults for it instead of thousands.
+ */
+static int populate_ordinary(struct rte_mempool *pool)
+{
+	const size_t bytes = whole_bytes(pool);
+	void *memory = map_ordinary(round_up(bytes, PAGE_2M));
+	int ret;
+
+	if (!memory)
+		return -ENOMEM;
+	ret = rte_mempool_populate_iova(pool, memory, (rte_iova_t)(uintptr_t)memory, bytes, unmap_ordinary, NULL);
+	if (ret < 0)
+		munmap(memory, round_up(bytes, PAGE_2M));
+	return ret;
+}
+
+static int populate(struct rte_mempool *pool)
+{
+	if (port_mempool_is_ordinary())
+		return populate_ordinary(pool);
+	return port_mempool_is_whole() ? populate_whole(pool) : rte_mempool_populate_default(pool);
 }
 
 static void leave_out_of_cores(struct rte_mempool *pool, void *ctx, struct rte_mempool_memhdr *memory, unsigned number)
@@ -333,7 +379,7 @@ static struct rte_mempool *make_pool_on(const char *name, uint32_t mbufs, uint32
 	ret = port_lifo(pool);
 	if (ret == 0) {
 		rte_pktmbuf_pool_init(pool, &private);
-		ret = port_mempool_is_whole() ? populate_whole(pool) : rte_mempool_populate_default(pool);
+		ret = populate(pool);
 	}
 	if (ret >= 0 && pool->populated_size < mbufs)
 		ret = -ENOMEM;

@@ -31,6 +31,16 @@ bool port_is_af_xdp(const struct config_port *config)
 	return is_driver(config, "net_af_xdp");
 }
 
+bool port_is_virtio_user(const struct config_port *config)
+{
+	return strncmp(config->device, "net_virtio_user", strlen("net_virtio_user")) == 0;
+}
+
+bool port_takes_any_memory(const struct config_port *config)
+{
+	return port_is_af_packet(config) || port_is_af_xdp(config) || is_driver(config, "net_memif");
+}
+
 bool port_can_close(const struct config_port *config)
 {
 	return !port_is_af_xdp(config);
@@ -240,6 +250,13 @@ static int check_port_arguments(const struct config_port *config, unsigned index
 			"port %u: net_af_xdp needs packet buffers without gaps, and those of a node with NICs "
 			"have some: start the node with such a port",
 			index);
+	/* Its other end maps DPDK's memory. */
+	if (port_is_virtio_user(config) && port_mempool_is_ordinary())
+		return star_error_set(err, -EINVAL,
+				      "port %u: net_virtio_user needs packet buffers that can be shared, and those of "
+				      "this node cannot "
+				      "be: start the node with such a port, or with hugepages",
+				      index);
 	if (port_is_af_packet(config) || port_is_af_xdp(config)) {
 		const int ret = port_interface_check(config, index, err);
 

@@ -231,13 +231,12 @@ static bool put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 	const uint32_t at = number & d->window_mask;
 
 	if (!s->reorder) {
-		if (!d->reorders) {
+		s->reorder = dgram_reorder_take(d);
+		if (!s->reorder) {
 			d->counters.crowded++;
 			rte_pktmbuf_free(m);
 			return false;
 		}
-		s->reorder = d->reorders;
-		d->reorders = s->reorder->next;
 		s->reorder->highest = number;
 	}
 	if (is_present(s, number)) {

@@ -6,6 +6,7 @@
 void quiet_start(void);
 void devices_addresses(void);
 void buffers_for_nics(void);
+void buffers_that_are_shared(void);
 void freed_aside(void);
 void segment_limits(void);
 void receive_rings(void);

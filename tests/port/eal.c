@@ -38,9 +38,9 @@ void quiet_start(void)
 	CHECK(!port_eal_hugepages());
 	pool = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
 	CHECK(pool && rte_mem_virt2memseg_list(pool->pool_data)); /* all of it is in DPDK's memory */
-	/* More than it was started for. */
-	CHECK(!port_mempool_create(1, 1000000, 1500, &err));
-	CHECK_HAS(err.text, "1000000 packet buffers of 2176 bytes for reactor 1");
+	/* More than there is. */
+	CHECK(!port_mempool_create(1, 100000000, 1500, &err));
+	CHECK_HAS(err.text, "100000000 packet buffers of 2176 bytes for reactor 1");
 	CHECK_HAS(err.text, "lower memory.mbufs");
 	CHECK(!port_mempool_create(2, 1000, 65000, &err));
 	CHECK_HAS(err.text, "mtu of 65000 is too large");
@@ -71,6 +71,26 @@ void devices_addresses(void)
 	CHECK_UINT(wrong, 0);
 	CHECK_UINT(pool->nb_mem_chunks, 1); /* without gaps */
 	CHECK(!(pool->flags & RTE_MEMPOOL_F_NON_IO));
+	/* They are not in DPDK's file, which the other end of a vhost-user socket would map. */
+	CHECK(!rte_mem_virt2memseg_list(STAILQ_FIRST(&pool->mem_list)->addr));
+	strcpy(config.ports[0].device, "net_virtio_user");
+	CHECK(!port_open(&config.ports[0], 0, &pool, 1, 7000, &err));
+	CHECK_HAS(err.text, "start the node with such a port");
+	port_eal_stop();
+}
+
+void buffers_that_are_shared(void)
+{
+	struct star_error err = { 0 };
+	struct rte_mempool *pool;
+	struct config config;
+
+	child_config(&config, "net_virtio_user", 1500);
+	if (!child_eal(&config))
+		return;
+	pool = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
+	if (CHECK(pool))
+		CHECK(rte_mem_virt2memseg_list(STAILQ_FIRST(&pool->mem_list)->addr));
 	port_eal_stop();
 }
 

@@ -559,6 +559,7 @@ CASE(sleeping_reactor_is_woken_by_af_packet, sleeping_reactor_hears_its_port)
 CASE(start_is_quiet_and_leaves_no_trace, quiet_start)
 CASE(packet_buffers_have_addresses_for_devices, devices_addresses)
 CASE(packet_buffers_for_nics_lie_within_pages, buffers_for_nics)
+CASE(packet_buffers_for_virtio_user_can_be_shared, buffers_that_are_shared)
 CASE(a_removed_device_is_closed_beside_the_reactors, freed_aside)
 CASE(a_refused_frame_does_not_hold_up_others, refused_frames)
 CASE(second_start_is_refused, second_start)
@@ -574,6 +575,7 @@ const struct unit_case unit_cases[] = {
 	{ "start_is_quiet_and_leaves_no_trace", start_is_quiet_and_leaves_no_trace },
 	{ "packet_buffers_have_addresses_for_devices", packet_buffers_have_addresses_for_devices },
 	{ "packet_buffers_for_nics_lie_within_pages", packet_buffers_for_nics_lie_within_pages },
+	{ "packet_buffers_for_virtio_user_can_be_shared", packet_buffers_for_virtio_user_can_be_shared },
 	{ "a_removed_device_is_closed_beside_the_reactors", a_removed_device_is_closed_beside_the_reactors },
 	{ "whole_hugepages_are_counted", whole_pages },
 	{ "segments_are_as_many_as_the_device_takes", segment_limits },

@@ -341,7 +341,8 @@ class Net:
     def __init__(self, data=1):
         if os.geteuid():
             raise Skip("network namespaces need root")
-        self._remove_orphans()
+        if Net.numbers == 0:
+            self._remove_orphans()
         Net.numbers += 1
         self.name = f"t{os.getpid()}-{Net.numbers}"
         self.appliances = []  # Processes
