@@ -114,6 +114,7 @@ enum net_pressure {
 	NET_PRESSURE_NONE,
 	NET_PRESSURE_LOW,  /* less than 1/16 of the pool is free: no new connections, and windows are kept small */
 	NET_PRESSURE_HIGH, /* less than 1/32: out-of-order segments are dropped too */
+	NET_PRESSURE_FULL, /* less than 1/64: so is all data; replies free what was received before */
 };
 
 struct tcp_listener {

@@ -104,6 +104,7 @@ enum net_limits {
 	X(tcp_zero_window_probes, "TcpExtTCPWinProbe", "probes of a closed window") \
 	X(tcp_out_of_order, "TcpExtTCPOFOQueue", "segments queued out of order") \
 	F(tcp_out_of_order_dropped, "TcpExtTCPOFODrop", "out-of-order segments dropped: over the budget") \
+	F(tcp_data_dropped, "TcpExtTCPRcvQDrop", "data dropped: less than 1/64 of the mbufs was free") \
 	X(tcp_old_segs, "NetTcpOldSegs", "segments that had been received before") \
 	F(tcp_outside_window, "NetTcpOutsideWindow", "dropped: outside the receive window") \
 	X(tcp_challenge_acks, "TcpExtTCPChallengeACK", "challenge ACKs sent (RFC 5961)") \

@@ -5,7 +5,15 @@
 enum {
 	LOW_PART = 16, /* fractions of the pool that must be free */
 	HIGH_PART = 32,
+	FULL_PART = 64,
 };
+
+static enum net_pressure pressure_of(uint32_t avail, uint32_t all)
+{
+	if (avail >= all / HIGH_PART)
+		return NET_PRESSURE_LOW;
+	return avail >= all / FULL_PART ? NET_PRESSURE_HIGH : NET_PRESSURE_FULL;
+}
 
 void net_watch_pool(struct net *net)
 {
@@ -18,10 +26,10 @@ void net_watch_pool(struct net *net)
 	if (likely(avail >= net->memory.pool->size / LOW_PART))
 		net->pressure = NET_PRESSURE_NONE;
 	else
-		net->pressure = avail >= net->memory.pool->size / HIGH_PART ? NET_PRESSURE_LOW : NET_PRESSURE_HIGH;
+		net->pressure = pressure_of(avail, net->memory.pool->size);
 }
 
 unsigned net_pressure(const struct net *net)
 {
-	return net->pressure;
+	return net->pressure == NET_PRESSURE_FULL ? NET_PRESSURE_HIGH : net->pressure;
 }

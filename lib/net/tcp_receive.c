@@ -128,6 +128,13 @@ void tcp_take_data(struct tcp_conn *conn, const struct tcp_segment *s)
 		put_aside(conn, m, seq, fin);
 		return;
 	}
+	/* The last mbufs are left to replies: what is received is freed only when it has been answered. The peer sends
+	 * it again. */
+	if (unlikely(bytes && conn->net->pressure == NET_PRESSURE_FULL)) {
+		conn->net->counters.tcp_data_dropped++;
+		rte_pktmbuf_free(m);
+		return;
+	}
 	deliver_payload(conn, m, fin);
 	if (unlikely(conn->reorder) && conn->state >= TCP_ESTABLISHED)
 		deliver_queued(conn);

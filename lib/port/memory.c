@@ -343,6 +343,7 @@ static int populate_ordinary(struct rte_mempool *pool)
 
 	if (!memory)
 		return -ENOMEM;
+	port_memory_prefer(memory, bytes, pool->socket_id);
 	ret = rte_mempool_populate_iova(pool, memory, (rte_iova_t)(uintptr_t)memory, bytes, unmap_ordinary, NULL);
 	if (ret < 0)
 		munmap(memory, round_up(bytes, PAGE_2M));

@@ -114,7 +114,7 @@ static void leave_mbufs(unsigned count)
 		rte_pktmbuf_free(taken[--taken_count]);
 }
 
-/* Under 1/16 of the mbufs no connections are made, under 1/32 no out-of-order data is kept; in-order data always is. */
+/* Under 1/16 of the mbufs no connections are made, under 1/32 no out-of-order data is kept, under 1/64 no data. */
 void who_is_there_goes_before_who_comes(void)
 {
 	const struct script_segment *s;
@@ -138,7 +138,14 @@ void who_is_there_goes_before_who_comes(void)
 	script_write(500);
 	script_out(A | P, 1, 2001, 500);
 	CHECK(script_counters()->tcp_window_tight > 0);
+	leave_mbufs(SCRIPT_MBUFS / 64 - 5);
+	script_in(SEGMENT(.flags = A, .seq = 2001, .ack = 501, .bytes = 1000));
+	CHECK_UINT(script.received, 2000);
+	CHECK_UINT(script_counters()->tcp_data_dropped, 1);
 	leave_mbufs(SCRIPT_MBUFS);
+	script_in(SEGMENT(.flags = A, .seq = 2001, .ack = 501, .bytes = 1000));
+	CHECK_UINT(script.received, 3000);
+	script_out(A, 501, 3001, 0);
 	script_connect(SEGMENT(.port = 40001));
 	CHECK_UINT(script.opens, 2);
 	script_end();

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Crowds: thousands of connections, or of datagram sessions (lib/wire/packet.h), from one address; and an ordinary worker beside them."""
 import contextlib
+import copy
 import random
 import resource
 import select
+import signal
 import socket
 import struct
 import threading
@@ -12,7 +14,7 @@ import time
 from starlib import *
 from starwire import *
 
-__all__ = ["Crowd", "KIND_PING", "Sessions", "Worker", "files", "shares"]
+__all__ = ["Crowd", "KIND_PING", "Sessions", "Worker", "ask_at_once", "files", "shares"]
 
 PACKET, OPEN, OPENED = struct.Struct("<HBBIQIIQIIIHH16s"), struct.Struct("<QQQII"), struct.Struct("<QQIIIIII")
 assert (PACKET.size, OPEN.size, OPENED.size) == (64, 32, 40)
@@ -192,3 +194,24 @@ class Sessions:
 
     def end(self):
         self.socket.close()
+
+
+def ask_at_once(node, count, place=contextlib.nullcontext):
+    """Each of so many workers sends a small request while the node stands still; all are answered. place: where the workers are."""
+    files(2 * count)
+    with Stream(node, timeout_s=60) as first, contextlib.ExitStack() as stack:
+        table = Table(node, "rows", dim=4)
+        keys, to, workers = own_keys(node.layout(), table, 0, 1), first.socket.getpeername(), [copy.copy(first) for _ in range(count)]
+        with place():
+            for number, worker in enumerate(workers):
+                worker.session, worker.socket = number + 1, stack.enter_context(socket.create_connection(to, 60 * SLOW))
+        wait_until(lambda: node.sums()["connections"] == count + 1, 30, "all connections")
+        node.process.signal(signal.SIGSTOP)
+        try:
+            for worker in workers:
+                worker.send(push_op(table, keys, [[1.0] * 4]))
+        finally:
+            node.process.signal(signal.SIGCONT)
+        for worker in workers:
+            equal(worker.receive().status, "OK", "the status of a reply")
+        equal(first.pull(table, keys), [[-count] * 4], "the row")
