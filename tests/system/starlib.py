@@ -341,8 +341,7 @@ class Net:
     def __init__(self, data=1):
         if os.geteuid():
             raise Skip("network namespaces need root")
-        if Net.numbers == 0:
-            self._remove_orphans()
+        self._remove_orphans()
         Net.numbers += 1
         self.name = f"t{os.getpid()}-{Net.numbers}"
         self.appliances = []  # Processes
