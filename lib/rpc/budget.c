@@ -100,7 +100,7 @@ static struct rpc_work *slowest_stream(const struct rpc_server *server, uint64_t
 {
 	struct rpc_work *worst = NULL;
 
-	for (uint32_t i = 0; i < server->streams_made; i++) {
+	for (uint32_t i = 0; i < server->options.streams_max; i++) {
 		struct rpc_stream *s = &server->streams[i];
 
 		if (s->state != STREAM_FREE && s->work.conn && link_stalled_ns(&s->work) > *longest) {
@@ -115,7 +115,7 @@ static struct rpc_work *slowest_session(const struct rpc_server *server, uint64_
 {
 	struct rpc_work *worst = NULL;
 
-	for (uint32_t i = 0; i < server->sessions_made; i++) {
+	for (uint32_t i = 0; i < server->options.datagrams.sessions_max; i++) {
 		struct rpc_session *s = &server->sessions[i];
 
 		if (s->state != SESSION_FREE && s->work.session && dgram_stalled_ns(s->work.session) > *longest) {
@@ -135,7 +135,7 @@ static bool give_up_crowd(struct rpc_server *server)
 	for (uint32_t i = 1; i < CROWDS; i++)
 		if (server->unread[i] > server->unread[worst])
 			worst = i;
-	for (uint32_t i = 0; i < server->streams_made; i++) {
+	for (uint32_t i = 0; i < server->options.streams_max; i++) {
 		struct rpc_stream *s = &server->streams[i];
 
 		if (s->state == STREAM_FREE || !s->work.conn || s->crowd != worst ||

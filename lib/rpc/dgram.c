@@ -280,40 +280,28 @@ static int bind_port(struct dgram *d, struct star_error *err)
 	return 0;
 }
 
-/* Memory of the rings of active_max sessions, in one allocation each. */
+/* Creates rings for active_max sessions, in one allocation, as a free list. */
 static bool make_pools(struct dgram *d)
 {
-	const uint32_t count = d->windows_free = d->options.active_max;
+	const struct dgram_options *o = &d->options;
+	const size_t ring = o->window_max * sizeof(struct rte_mbuf *);
+	const size_t window = sizeof(struct dgram_window) + ring, reorder = sizeof(struct dgram_reorder) + ring;
 
-	d->windows_memory = calloc(count, dgram_window_bytes(d));
-	d->reorders_memory = calloc(count, dgram_reorder_bytes(d));
-	return d->windows_memory && d->reorders_memory;
-}
+	d->windows_memory = calloc(o->active_max, window);
+	d->reorders_memory = calloc(o->active_max, reorder);
+	if (!d->windows_memory || !d->reorders_memory)
+		return false;
+	for (uint32_t i = 0; i < o->active_max; i++) {
+		struct dgram_window *w = (struct dgram_window *)((char *)d->windows_memory + i * window);
+		struct dgram_reorder *r = (struct dgram_reorder *)((char *)d->reorders_memory + i * reorder);
 
-struct dgram_window *dgram_window_take(struct dgram *d)
-{
-	struct dgram_window *w = d->windows;
-
-	if (d->windows_free == 0)
-		return NULL;
-	d->windows_free--;
-	if (!w)
-		return (struct dgram_window *)((char *)d->windows_memory + d->windows_made++ * dgram_window_bytes(d));
-	d->windows = w->next;
-	return w;
-}
-
-struct dgram_reorder *dgram_reorder_take(struct dgram *d)
-{
-	struct dgram_reorder *r = d->reorders;
-
-	if (!r && d->reorders_made == d->options.active_max)
-		return NULL;
-	if (!r)
-		return (struct dgram_reorder *)((char *)d->reorders_memory +
-						d->reorders_made++ * dgram_reorder_bytes(d));
-	d->reorders = r->next;
-	return r;
+		w->next = d->windows;
+		d->windows = w;
+		r->next = d->reorders;
+		d->reorders = r;
+	}
+	d->windows_free = o->active_max;
+	return true;
 }
 
 static void release_dgram(struct dgram *d)
@@ -324,7 +312,7 @@ static void release_dgram(struct dgram *d)
 	free(d->hash);
 	free(d->peers);
 	free(d->peers_hash);
-	free(d->all_memory);
+	free(d->all);
 	free(d);
 }
 
@@ -348,15 +336,15 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 	d->hash = calloc(d->hash_mask + 1, sizeof(*d->hash));
 	d->peers = calloc(options->sessions_max + 1, sizeof(*d->peers));
 	d->peers_hash = calloc(d->hash_mask + 1, sizeof(*d->peers_hash));
-	d->all_memory = calloc(1, options->sessions_max * sizeof(*d->all) + RTE_CACHE_LINE_SIZE);
+	d->all = aligned_alloc(RTE_CACHE_LINE_SIZE,
+			       RTE_ALIGN_CEIL(options->sessions_max * sizeof(*d->all), (size_t)RTE_CACHE_LINE_SIZE));
 	if (options->tickets)
 		d->seals = secure_alloc(options->sessions_max * sizeof(*d->seals));
-	if (!d->hash || !d->peers || !d->peers_hash || !d->all_memory || (options->tickets && !d->seals) ||
-	    !make_pools(d)) {
+	if (!d->hash || !d->peers || !d->peers_hash || !d->all || (options->tickets && !d->seals) || !make_pools(d)) {
 		star_error_set(err, -ENOMEM, "no memory for %u sessions", options->sessions_max);
 		goto fail;
 	}
-	d->all = RTE_PTR_ALIGN(d->all_memory, RTE_CACHE_LINE_SIZE);
+	memset(d->all, 0, options->sessions_max * sizeof(*d->all));
 	if (bind_port(d, err) < 0)
 		goto fail;
 	return d;

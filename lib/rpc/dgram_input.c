@@ -231,12 +231,13 @@ static bool put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 	const uint32_t at = number & d->window_mask;
 
 	if (!s->reorder) {
-		s->reorder = dgram_reorder_take(d);
-		if (!s->reorder) {
+		if (!d->reorders) {
 			d->counters.crowded++;
 			rte_pktmbuf_free(m);
 			return false;
 		}
+		s->reorder = d->reorders;
+		d->reorders = s->reorder->next;
 		s->reorder->highest = number;
 	}
 	if (is_present(s, number)) {

@@ -197,12 +197,10 @@ struct dgram {
 	uint32_t *hash, hash_mask; /* index + 1: accepted sessions by client number, others by the peer's token */
 	struct dgram_peer *peers;  /* of sessions_max + 1 */
 	uint32_t *peers_hash, peers_made, peers_free, peers_hand;
-	/* of active_max each; lists of those that were given back, and how many have been made: pages of the others are
-	 * not touched yet */
-	uint32_t windows_free, windows_made, reorders_made;
+	uint32_t windows_free;
 	struct dgram_window *windows;
 	struct dgram_reorder *reorders;
-	void *windows_memory, *reorders_memory, *all_memory;
+	void *windows_memory, *reorders_memory;
 	struct dgram_queue lists[DGRAM_LISTS];
 	/* the pacer: a wheel of slots */
 	struct dgram_session *slots[DGRAM_PACE_SLOTS];
@@ -308,19 +306,6 @@ void dgram_session_reset(struct dgram_session *s);
 void dgram_session_hash(struct dgram_session *s);
 void dgram_session_unhash(struct dgram_session *s);
 struct dgram_session *dgram_session_find(struct dgram *d, uint64_t key, bool accepted);
-static inline size_t dgram_window_bytes(const struct dgram *d)
-{
-	return sizeof(struct dgram_window) + d->options.window_max * sizeof(struct rte_mbuf *);
-}
-
-static inline size_t dgram_reorder_bytes(const struct dgram *d)
-{
-	return sizeof(struct dgram_reorder) + d->options.window_max * sizeof(struct rte_mbuf *);
-}
-
-/* NULL: all active_max are taken. */
-struct dgram_window *dgram_window_take(struct dgram *d);
-struct dgram_reorder *dgram_reorder_take(struct dgram *d);
 void dgram_window_release(struct dgram_session *s);
 void dgram_reorder_release(struct dgram_session *s);
 

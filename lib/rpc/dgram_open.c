@@ -224,12 +224,12 @@ static bool end_attempt(struct dgram *d, const struct net_udp_address *address, 
 	return false;
 }
 
-/* Whether a packet is in flight. Each such packet is in a window. */
+/* Whether a packet is in flight. Each such packet is in a window, and there are only active_max windows. */
 static bool is_in_flight(const struct dgram *d, const struct net_udp_address *address, const struct wire_packet *p)
 {
-	const size_t bytes = dgram_window_bytes(d);
+	const size_t bytes = sizeof(struct dgram_window) + d->options.window_max * sizeof(struct rte_mbuf *);
 
-	for (uint32_t i = 0; i < d->windows_made; i++) {
+	for (uint32_t i = 0; i < d->options.active_max; i++) {
 		const struct dgram_window *window =
 			(const struct dgram_window *)((const char *)d->windows_memory + i * bytes);
 		const struct dgram_session *s = window->session;

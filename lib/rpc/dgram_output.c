@@ -197,13 +197,15 @@ static inline bool find_window(struct dgram_session *s)
 
 	if (likely(s->window))
 		return true;
-	if (unlikely(!d->windows_free || !peer_may_take_window(s))) {
+	if (unlikely(!d->windows || !peer_may_take_window(s))) {
 		list_put(s, DGRAM_WINDOWS);
 		return false;
 	}
-	s->window = dgram_window_take(d);
+	s->window = d->windows;
+	d->windows = s->window->next;
 	s->window->session = s;
 	s->peer->windows++;
+	d->windows_free--;
 	return true;
 }
 

@@ -156,8 +156,7 @@ struct rpc_server {
 	struct rpc_stream *streams;
 	struct wire_frame *asides; /* beginnings of headers, by stream */
 	struct rpc_session *sessions;
-	struct rpc_work *free_streams, *free_sessions; /* of those made: pages of the others are not touched yet */
-	uint32_t streams_made, sessions_made;
+	struct rpc_work *free_streams, *free_sessions;
 	struct work_queue small, bulk; /* bulk: those of several mbufs */
 	uint32_t bulk_run;	       /* bulk requests executed since the last small one */
 	struct replay *replay;
@@ -242,6 +241,8 @@ void rpc_work_tell_ahead(const struct rpc_work *work, struct wire_frame *frame);
 void rpc_work_end(struct rpc_work *work);
 /* The error message for a request over the node's limit. Returns text. */
 const char *rpc_work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX]);
+/* Makes a free list of n structs of this many bytes, each of which begins with a struct rpc_work and is zeroed. */
+struct rpc_work *rpc_work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes);
 
 /* stream.c */
 extern const struct tcp_handler rpc_stream_handler;

@@ -423,6 +423,20 @@ bool rpc_datagrams_due(const struct rpc_server *server)
 	return server->dgram && dgram_next_ns(server->dgram) != UINT64_MAX;
 }
 
+struct rpc_work *rpc_work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes)
+{
+	struct rpc_work *list = NULL;
+
+	for (uint32_t i = n; i-- > 0;) {
+		struct rpc_work *w = (struct rpc_work *)((char *)structs + i * bytes);
+
+		w->server = server;
+		w->next = list;
+		list = w;
+	}
+	return list;
+}
+
 const char *rpc_work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX])
 {
 	snprintf(text, WIRE_ERROR_TEXT_MAX,
@@ -439,6 +453,7 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	server->sessions = calloc(o.sessions_max, sizeof(*server->sessions));
 	if (!server->sessions)
 		return star_error_set(err, -ENOMEM, "no memory for %u sessions", o.sessions_max);
+	server->free_sessions = rpc_work_list(server, server->sessions, o.sessions_max, sizeof(*server->sessions));
 	o.net = server->options.net;
 	o.port = server->options.port;
 	o.accepts = true;
@@ -520,6 +535,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	if (!server->streams || !server->asides || !server->tasks || !server->replay ||
 	    (options->tickets && !server->seals))
 		goto fail;
+	server->free_streams = rpc_work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
 	if (server->seals)
 		rpc_sealed_watch(server);
 	if (!options->closed && listen_for_streams(server, err) < 0) {
@@ -547,10 +563,10 @@ void rpc_server_destroy(struct rpc_server *server)
 		wheel_cancel(net_wheel(server->options.net), &server->review_timer);
 		wheel_cancel(net_wheel(server->options.net), &server->held_timer);
 	}
-	for (uint32_t i = 0; i < server->streams_made; i++)
+	for (uint32_t i = 0; server->streams && i < server->options.streams_max; i++)
 		if (server->streams[i].state != STREAM_FREE)
 			rpc_stream_free(&server->streams[i]);
-	for (uint32_t i = 0; i < server->sessions_made; i++)
+	for (uint32_t i = 0; server->sessions && i < server->options.datagrams.sessions_max; i++)
 		if (server->sessions[i].state != SESSION_FREE)
 			rpc_session_free(&server->sessions[i]);
 	dgram_destroy(server->dgram);

@@ -141,27 +141,16 @@ void rpc_session_free(struct rpc_session *s)
 	server->free_sessions = &s->work;
 }
 
-static struct rpc_session *take_free_session(struct rpc_server *server)
-{
-	struct rpc_work *w = server->free_sessions;
-
-	if (!w)
-		return server->sessions_made < server->options.datagrams.sessions_max
-			       ? &server->sessions[server->sessions_made++]
-			       : NULL;
-	server->free_sessions = w->next;
-	return session_of(w);
-}
-
 static bool session_opened(void *ctx, struct dgram_session *session, void **user)
 {
 	struct rpc_server *server = ctx;
-	struct rpc_session *s = take_free_session(server);
+	struct rpc_session *s = session_of(server->free_sessions);
 
 	if (!s) {
 		server->counters.no_stream++;
 		return false;
 	}
+	server->free_sessions = s->work.next;
 	*s = (struct rpc_session){ .work = { .server = server, .session = session, .is_session = 1 },
 				   .from = session,
 				   .state = SESSION_IDLE,

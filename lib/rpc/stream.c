@@ -450,26 +450,16 @@ static void stream_timer(struct wheel_timer *timer, uint64_t now_ns)
 	link_abort(&s->work);
 }
 
-static struct rpc_stream *take_free_stream(struct rpc_server *server)
-{
-	struct rpc_work *w = server->free_streams;
-
-	if (!w)
-		return server->streams_made < server->options.streams_max ? &server->streams[server->streams_made++]
-									  : NULL;
-	server->free_streams = w->next;
-	return stream_of(w);
-}
-
 static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 {
 	struct rpc_server *server = ctx;
-	struct rpc_stream *s = take_free_stream(server);
+	struct rpc_stream *s = stream_of(server->free_streams);
 
 	if (!s) {
 		server->counters.no_stream++;
 		return false;
 	}
+	server->free_streams = s->work.next;
 	*s = (struct rpc_stream){ .work = { .server = server, .conn = conn },
 				  .state = STREAM_HEADER,
 				  .crowd = rpc_budget_crowd(server, conn),
