@@ -170,9 +170,8 @@ struct net {
 	/* connections */
 	uint32_t connections, half_open;
 	uint32_t reorder_mbufs;
-	uint32_t reorder_hand;	    /* where the search for a queue to drop continues */
-	struct tcp_conn *free_list; /* of conns_made, which have been used; pages of the others are not touched yet */
-	uint32_t conns_made;
+	uint32_t reorder_hand; /* where the search for a queue to drop continues */
+	struct tcp_conn *free_list;
 	struct tcp_conn *time_wait_oldest, *time_wait_newest;
 	uint32_t *hash;		/* connection numbers, from 1; 0: none */
 	struct tcp_conn *found; /* the last one looked up; NULL: none, or it is gone */

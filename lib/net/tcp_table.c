@@ -55,6 +55,11 @@ int tcp_table_init(struct net *net)
 	net->ack_tail = &net->ack_list;
 	net->hash_mask = buckets - 1;
 	net->hash_seed = net->crowds.seed = (uint32_t)net->options.secret[0];
+	for (uint32_t i = count; i-- > 0;) {
+		net->conns[i].net = net;
+		net->conns[i].list_next = net->free_list;
+		net->free_list = &net->conns[i];
+	}
 	return 0;
 }
 
@@ -66,7 +71,7 @@ static void free_payloads(struct tcp_conn *conn)
 
 void tcp_table_fini(struct net *net)
 {
-	for (uint32_t i = 0; i < net->conns_made; i++)
+	for (uint32_t i = 0; i < net->options.connections_max; i++)
 		free_payloads(&net->conns[i]);
 	free(net->conns);
 	free(net->hash);
@@ -242,25 +247,9 @@ static struct tcp_conn *find_crowded(struct net *net, const struct net_address *
 	return worst;
 }
 
-static bool has_free_conn(const struct net *net)
-{
-	return net->free_list || net->conns_made < net->options.connections_max;
-}
-
-static struct tcp_conn *take_free_conn(struct net *net)
-{
-	struct tcp_conn *conn = net->free_list;
-
-	if (conn)
-		net->free_list = conn->list_next;
-	else if (has_free_conn(net))
-		conn = &net->conns[net->conns_made++];
-	return conn;
-}
-
 bool tcp_is_crowded(struct net *net, const struct net_address *newcomer)
 {
-	return !has_free_conn(net) && !net->time_wait_oldest && !find_idle(net) && find_crowded(net, newcomer);
+	return !net->free_list && !net->time_wait_oldest && !find_idle(net) && find_crowded(net, newcomer);
 }
 
 /* All connections are in use. Frees one that has ended, one that nobody has used for long, or one of an address that
@@ -291,11 +280,12 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 	struct tcp_conn *conn;
 	uint32_t *chain;
 
-	if (!has_free_conn(net))
+	if (!net->free_list)
 		make_conn_room(net, &path->remote);
-	conn = take_free_conn(net);
+	conn = net->free_list;
 	if (!conn)
 		return NULL;
+	net->free_list = conn->list_next;
 	net->connections++;
 	tcp_conn_init(conn, net, listener, path, local_port, remote_port);
 	tcp_sender_init(conn);
