@@ -55,8 +55,7 @@ static inline const char *books_of_received(const struct dgram_session *s)
 /* Of the pools: free places hold nothing, and none is missing. */
 static inline const char *books_of_pools(const struct dgram *d)
 {
-	uint32_t free = d->options.active_max - d->windows_made, windows = free;
-	uint32_t reorders = d->options.active_max - d->reorders_made;
+	uint32_t windows = 0, reorders = 0, free = 0;
 
 	for (uint32_t i = 0; i < d->sessions_made; i++) {
 		windows += d->all[i].state != DGRAM_FREE && d->all[i].window;
