@@ -2,7 +2,6 @@
 /* The ports of this machine's kernel that a PS listens on: no two of them may be the same. */
 #include "config/check.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -124,9 +124,7 @@ static inline bool ksock_is_tight(const struct ksock *ks)
  * been answered. */
 static inline uint32_t ksock_spare_mbufs(const struct ksock *ks)
 {
-	const struct rte_mempool_cache *cache = rte_mempool_default_cache(ks->pool, rte_lcore_id());
-	/* rte_mempool_avail_count without its loop over all lcores: only this one has a cache. */
-	const uint32_t avail = rte_mempool_get_ops(ks->pool->ops_index)->get_count(ks->pool) + (cache ? cache->len : 0);
+	const uint32_t avail = net_mempool_free(ks->pool, rte_mempool_default_cache(ks->pool, rte_lcore_id()));
 	const uint32_t kept = ks->pool->size / KSOCK_REPLY_SHARE;
 
 	return avail > kept ? avail - kept : 0;

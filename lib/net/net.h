@@ -246,6 +246,13 @@ void net_interface_free(struct net_interface *interface);
 /* Receives n frames, and owns them. */
 void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
 
+/* The number of free mbufs, on the reactor of the pool: rte_mempool_avail_count without its loop over all lcores, since
+ * only this one has a cache (NULL: none has). */
+static inline uint32_t net_mempool_free(const struct rte_mempool *pool, const struct rte_mempool_cache *cache)
+{
+	return rte_mempool_get_ops(pool->ops_index)->get_count(pool) + (cache ? cache->len : 0);
+}
+
 /* Prefetches memory. The pointer may be wrong: prefetching an invalid address does no harm. */
 static inline void net_fetch(const void *from, size_t bytes)
 {

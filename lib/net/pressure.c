@@ -18,9 +18,7 @@ static enum net_pressure pressure_of(uint32_t avail, uint32_t all)
 void net_watch_pool(struct net *net)
 {
 	struct rte_mempool_cache *cache = rte_mempool_default_cache(net->memory.pool, rte_lcore_id());
-	/* rte_mempool_avail_count without its loop over all lcores: only this one has a cache. */
-	const uint32_t avail = rte_mempool_get_ops(net->memory.pool->ops_index)->get_count(net->memory.pool) +
-			       (cache ? cache->len : 0);
+	const uint32_t avail = net_mempool_free(net->memory.pool, cache);
 
 	net->memory.cache = cache;
 	if (likely(avail >= net->memory.pool->size / LOW_PART))

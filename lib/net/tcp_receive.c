@@ -131,8 +131,7 @@ void tcp_take_data(struct tcp_conn *conn, const struct tcp_segment *s)
 	/* The last mbufs are left to replies: what is received is freed only when it has been answered. The peer sends
 	 * it again. */
 	if (unlikely(bytes && conn->net->pressure == NET_PRESSURE_FULL)) {
-		conn->net->counters.tcp_data_dropped++;
-		rte_pktmbuf_free(m);
+		NET_DROP(conn->net, m, tcp_data_dropped);
 		return;
 	}
 	deliver_payload(conn, m, fin);

@@ -26,6 +26,7 @@ enum {
 	RPC_SLICES_PER_TURN = 8,
 	STALL_S = 30,
 	END_S = 5,
+	END_PAUSE_US = 500,
 	DELAYED_ACK_US = 1000,
 	KEEPALIVE_INTERVAL_S = 10,
 	KEEPALIVE_PROBES = 6
@@ -149,8 +150,8 @@ static void shard_end(void *ctx)
 				 shard->index, END_S);
 			return;
 		}
-		shard_work(shard, now_ns);
-		shard_housekeeping(shard, now_ns);
+		if (shard_work(shard, now_ns) + shard_housekeeping(shard, now_ns) == 0)
+			usleep(END_PAUSE_US); /* it waits for the disk */
 	}
 }
 

@@ -402,7 +402,7 @@ static int rows_reduce(struct compile_build *b)
 
 	if (rows < 0)
 		return rows;
-	if (from && (node->op == GRAPH_SUM || node->op == GRAPH_MEAN)) {
+	if (from && offload_is_sum_or_mean(node->op)) {
 		const int segments = neighbours_feed(b, from, &index);
 
 		return segments < 0 ? segments : pool(b, rows, segments, index, how);

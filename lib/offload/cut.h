@@ -94,4 +94,11 @@ int graph_cut_check(const struct graph_cut *cut, struct star_error *err);
 #endif
 #pragma GCC visibility pop
 
+/* Whether a reduction over several rows can be made of parts that are added: that of neighbouring ids, and of all of a
+ * variable. */
+static inline bool offload_is_sum_or_mean(enum graph_op op)
+{
+	return op == GRAPH_SUM || op == GRAPH_MEAN;
+}
+
 #endif

@@ -142,7 +142,7 @@ static bool is_neighbours(const struct moving *m, const struct graph_node *node)
 	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
 	unsigned from = 1;
 
-	if (!are_looked_up(m, rows) || (node->op != GRAPH_SUM && node->op != GRAPH_MEAN))
+	if (!are_looked_up(m, rows) || !offload_is_sum_or_mean(node->op))
 		return false;
 	while (from < lead && axes != (1U << lead) - (1U << from))
 		from++;
@@ -154,7 +154,7 @@ static bool is_total(const struct moving *m, const struct graph_node *node)
 {
 	const uint32_t rows = m->rows[node->inputs[0].node];
 
-	return (node->op == GRAPH_SUM || node->op == GRAPH_MEAN) && rows != NO_ROWS && !are_looked_up(m, rows) &&
+	return offload_is_sum_or_mean(node->op) && rows != NO_ROWS && !are_looked_up(m, rows) &&
 	       graph_elements(&node->outputs[0].shape) == 1;
 }
 

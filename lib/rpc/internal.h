@@ -63,7 +63,7 @@ enum rpc_stream_state {
 	uint8_t waiting;    /* for the budget */
 	uint8_t mute : 1;   /* nothing has come from it, or nothing after its hello */
 	uint8_t sealed : 1; /* its hello was accepted: all that follows are records (sealed.h) */
-	uint8_t aside : 6;  /* bytes of the next header that are in rpc_server.asides; nothing is in the chain then */
+	uint8_t aside : 6;  /* bytes of the next header that are in work.request.frame; nothing is in the chain then */
 	uint32_t mbufs;	    /* in the chain */
 	/* received: a chain of mbufs, in order; the first starts at the current frame */
 	struct rte_mbuf *head, *tail;
@@ -154,7 +154,6 @@ struct rpc_server {
 	uint32_t epoch, incarnation;
 	bool leaves; /* leave.c */
 	struct rpc_stream *streams;
-	struct wire_frame *asides; /* beginnings of headers, by stream */
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
 	struct work_queue small, bulk; /* bulk: those of several mbufs */

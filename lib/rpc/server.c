@@ -518,7 +518,6 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->favour_timer.fire = rpc_budget_timer;
 	server->held_timer.fire = rpc_held_timer;
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
-	server->asides = calloc(options->streams_max, sizeof(*server->asides)); /* touched only when mbufs are short */
 	server->tasks = calloc(tasks, task_bytes);
 	server->tasks_max = tasks;
 	server->task_bytes = task_bytes;
@@ -530,10 +529,8 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	if (options->tickets)
 		server->seals = rpc_sealed_create(options->streams_max);
 	base_cores_without_rest(server->streams, options->streams_max * sizeof(*server->streams));
-	base_cores_without_rest(server->asides, options->streams_max * sizeof(*server->asides));
 	base_cores_without_rest(server->tasks, (size_t)tasks * task_bytes);
-	if (!server->streams || !server->asides || !server->tasks || !server->replay ||
-	    (options->tickets && !server->seals))
+	if (!server->streams || !server->tasks || !server->replay || (options->tickets && !server->seals))
 		goto fail;
 	server->free_streams = rpc_work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
 	if (server->seals)
@@ -574,7 +571,6 @@ void rpc_server_destroy(struct rpc_server *server)
 	rpc_sealed_destroy(server->seals);
 	free(server->sessions);
 	free(server->streams);
-	free(server->asides);
 	free(server->tasks);
 	free(server->accounts);
 	free(server);

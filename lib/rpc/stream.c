@@ -400,20 +400,13 @@ static void parse_stream(struct rpc_stream *s)
 	arm_stall(s);
 }
 
-static void *aside_of(const struct rpc_stream *s)
-{
-	struct rpc_server *server = s->work.server;
-
-	return &server->asides[s - server->streams];
-}
-
 /* The beginning of a header, for which an mbuf is too much while they are short. */
 static void set_aside(struct rpc_stream *s)
 {
 	struct rpc_cursor at = { s->head, 0 };
 	const uint32_t bytes = s->have;
 
-	rpc_cursor_copy(&at, aside_of(s), bytes);
+	rpc_cursor_copy(&at, &s->work.request.frame, bytes); /* where the whole header will be */
 	take_off(s, bytes);
 	s->aside = (uint8_t)bytes;
 	rpc_budget_leave(s);
@@ -425,7 +418,7 @@ static void take_back(struct rpc_stream *s, struct rte_mbuf *m)
 {
 	_Static_assert(sizeof(struct wire_frame) <= RTE_PKTMBUF_HEADROOM, "what was set aside fits before the rest");
 
-	memcpy(rte_pktmbuf_prepend(m, s->aside), aside_of(s), s->aside);
+	memcpy(rte_pktmbuf_prepend(m, s->aside), &s->work.request.frame, s->aside);
 	s->granted = s->aside;
 	s->aside = 0;
 }
@@ -439,6 +432,17 @@ static void give_way(struct rpc_stream *s)
 	else if (s->state == STREAM_HEADER && s->have)
 		set_aside(s);
 	arm_stall(s);
+}
+
+/* After something has arrived, or a request has ended with more behind it. */
+static void parse_within_budget(struct rpc_stream *s)
+{
+	const bool over = over_budget(s);
+
+	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
+		parse_stream(s);
+	if (unlikely(over))
+		give_way(s);
 }
 
 static void stream_timer(struct wheel_timer *timer, uint64_t now_ns)
@@ -477,7 +481,6 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 static void stream_received(void *user, struct rte_mbuf *payload)
 {
 	struct rpc_stream *s = user;
-	bool over;
 
 	if (s->state == STREAM_DRAINING) {
 		link_consumed(&s->work, payload->data_len);
@@ -491,11 +494,7 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 	if (unlikely(s->aside))
 		take_back(s, payload);
 	append_mbuf(s, payload);
-	over = over_budget(s);
-	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
-		parse_stream(s);
-	if (unlikely(over))
-		give_way(s);
+	parse_within_budget(s);
 }
 
 static void stream_acknowledged(void *user)
@@ -555,13 +554,8 @@ void rpc_stream_next(struct rpc_stream *s)
 	s->state = STREAM_HEADER;
 	discharge(s);
 	rpc_budget_resume(s->work.server);
-	if (s->have) {
-		const bool over = over_budget(s);
-
-		parse_stream(s);
-		if (unlikely(over))
-			give_way(s);
-	}
+	if (s->have)
+		parse_within_budget(s);
 	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
 		link_close(&s->work);
 }

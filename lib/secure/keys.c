@@ -157,8 +157,7 @@ struct secure_keys *secure_keys_add(const struct secure_keys *keys, const char *
 	if (!secure_name_is_good(principal)) {
 		star_error_set(err, -EINVAL,
 			       "\"%.80s\" is not a valid name of a principal: at most %d lower-case letters and "
-			       "digits, with . _ - "
-			       "between them",
+			       "digits, with . _ - between them",
 			       principal, SECURE_NAME_MAX);
 		return NULL;
 	}

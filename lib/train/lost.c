@@ -88,8 +88,7 @@ int train_lost_check(struct star_cluster *cluster, const struct graph *graph, ui
 	if (never && updated)
 		fprintf(stderr,
 			"\"%s\" was never updated, but \"%s\" was: if both are trained, a PS task was restarted empty, "
-			"and "
-			"training continues with only a part of the model\n",
+			"and training continues with only a part of the model\n",
 			never->name, updated->name);
 	return 0;
 }
