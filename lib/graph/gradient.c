@@ -343,10 +343,10 @@ static bool note_asked(struct graph *graph, const struct graph_value *of, uint32
 		if (type && type->dtype == 0) {
 			asked->names[asked->count++] = graph_resource(graph, of[i])->name;
 		} else if (!graph_backward_is_float(type)) {
-			graph_fail(
-				graph, NULL,
-				"gradients exist only for floats, variables and tables, and number %u is none of these",
-				i);
+			graph_fail(graph, NULL,
+				   "gradients exist only for floats, variables and tables, and number %u is not one of "
+				   "these",
+				   i);
 			return false;
 		}
 	}

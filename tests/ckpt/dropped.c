@@ -70,7 +70,7 @@ static void only_a_file_is_read(const char *path)
 		else
 			CHECK_INT(mkdir(in(path, "dropped.json").text, 0700), 0);
 		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
-		CHECK_HAS(err.text, "dropped.json is no file");
+		CHECK_HAS(err.text, "dropped.json is not a regular file");
 	}
 }
 

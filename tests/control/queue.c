@@ -191,7 +191,7 @@ void malformed_queues_are_refused(void)
 		const char *text, *has;
 	} cases[] = {
 		{ "{}", "an array of at most 64" },
-		{ "[3]", "queue 0: it is no object" },
+		{ "[3]", "queue 0: it is not an object" },
 		{ "[{}]", "queue 0: " },
 		{ QUEUE("[]", "11"), "\"next\"" },
 		{ QUEUE("{}", "5"), "\"left\" must be an array" },

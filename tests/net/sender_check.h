@@ -80,7 +80,7 @@ static inline const char *sender_fault(const struct tcp_conn *c)
 	if (sender_list_count(&c->flying) != flying || sender_list_count(&c->lost) != waiting_lost)
 		return "a list is wrong";
 	if (!lost_at)
-		return "lost_at is no lost segment";
+		return "lost_at is not a lost segment";
 	if (!sender_skips_hold(c))
 		return "the links that skip are wrong";
 	if (c->cwnd < c->mss && c->pipe == 0 && c->recovery < TCP_RECOVERY_FAST)

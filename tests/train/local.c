@@ -212,7 +212,7 @@ void local_plans_that_cannot_be_are_refused(void)
 	} cases[] = {
 		{ 4, 1500, "sgd", "split across its blocks" },
 		{ 4, 8, "lamb", "whole=1" },
-		{ 4, 8, "no such optimizer", "possible are" },
+		{ 4, 8, "no such optimizer", "possible values are" },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -162,7 +162,7 @@ void each_bad_spec_is_refused(void)
 	} while (0)
 	CASE(c->kind = 0, "neither a table nor a variable");
 	CASE(c->kind = 4, "neither a table nor a variable");
-	CASE(c->dtype = 0, "unknown element type 0; possible are float32, ");
+	CASE(c->dtype = 0, "unknown element type 0; possible values are float32, ");
 	CASE(c->dtype = 255, "unknown element type 255");
 	CASE(c->initializer = 0, "initializer is unknown; possible: zeros, constant, uniform, ");
 	CASE(c->initializer = 11, "initializer is unknown");

@@ -39,7 +39,7 @@ def call(address, method, timeout, **params):
             connection.sendall(json.dumps(request).encode() + b"\n")
             answer = _line(connection, end)
     except ValueError:
-        raise StarError(errno.EINVAL, f"{address!r} is no address: HOST:PORT") from None
+        raise StarError(errno.EINVAL, f"{address!r} is not an address: HOST:PORT") from None
     except OSError as error:
         code = errno.ETIMEDOUT if isinstance(error, OSError) and error.errno is None else error.errno
         raise make_exception(code, f"the node's control address {address} does not answer: {error}; is starserver "

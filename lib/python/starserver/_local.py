@@ -108,7 +108,7 @@ def _free_ports(nodes, count):
                 found.append(base)
             if len(found) == nodes:
                 return found
-    raise StarError(errno.EADDRINUSE, f"there are no {nodes} times {count} free ports in a row on 127.0.0.1")
+    raise StarError(errno.EADDRINUSE, f"{nodes} times {count} consecutive free ports were not found on 127.0.0.1")
 
 
 def _check_free(folder):
@@ -206,7 +206,7 @@ class LocalCluster:
             _check_free(checkpoints)
         self._memory_mib, self._checkpoints, self._server = memory_mib, checkpoints, _find_server(server)
         if shutil.which("setpriv") is None:
-            raise StarError(errno.ENOENT, "there is no program setpriv, which ends nodes when this process dies: install util-linux")
+            raise StarError(errno.ENOENT, "the program setpriv is missing, which ends nodes when this process dies: install util-linux")
         end = time.monotonic() + wait_s
         for attempt in range(TRIES):
             self._folder = tempfile.mkdtemp(prefix="starserver-")

@@ -178,7 +178,7 @@ class Embedding(_Rows):
     A forward pass pulls the distinct rows in one trip to each reactor; they are a leaf tensor of the graph, so autograd, autocast,
     gradient accumulation and torch.utils.checkpoint work as ever. Optimizer.step() pushes their gradients. A row is made when
     its key is first seen in training; in evaluation and under no_grad a key without a row reads as its initial value.
-    timeout: seconds for a pull (30). Raises what Table.pull() raises, and TypeError for keys that are no whole numbers.
+    timeout: seconds for a pull (30). Raises what Table.pull() raises, and TypeError for keys that are not whole numbers.
     """
 
     def _flat(self, keys: Any) -> Tensor:

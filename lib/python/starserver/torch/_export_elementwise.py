@@ -79,7 +79,7 @@ for _name, _other in (("lt", "less"), ("gt", "greater"), ("le", "less_equal"), (
 @operation("logical_not", "invert", "bitwise_not")
 def logical_not(g: GraphText, out: Pair, x: Any) -> Any:
     if out[0].dtype != torch.bool:
-        raise Unsupported("of what is no condition")
+        raise Unsupported("of a tensor that is not a condition")
     return g.node("sub", g.literal(1, "int32"), x.name)
 
 

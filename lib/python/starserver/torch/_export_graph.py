@@ -273,7 +273,7 @@ class GraphText:
         if not re.fullmatch(r"[A-Za-z0-9_./-]{1,127}", name):
             raise Unsupported(f"the name \"{name}\": a graph has 1 to 127 letters, digits and _ . / -")
         if name in self._names:
-            raise Unsupported(f"the name \"{name}\" is there already")
+            raise Unsupported(f"the name \"{name}\" is already in use")
         self._names.add(name)
         self._handles.append(self._line(name, operation, (), attributes, DEVICE))
         return name
