@@ -25,8 +25,8 @@ def connect(ps, timeout=None):
 
 def _deliver(native):
     """The thread that ends asynchronous calls."""
-    while (landed := native.completions()) is not None:
-        for future, exception in landed:
+    while (completed := native.completions()) is not None:
+        for future, exception in completed:
             try:
                 if exception is None:
                     future.set_result(future.star_result)
@@ -35,7 +35,7 @@ def _deliver(native):
             except Exception:  # a callback of the user's: concurrent.futures has logged it
                 pass
         # A thread that waits again must keep no future, and so no rows, alive.
-        landed = future = exception = None
+        completed = future = exception = None
 
 
 def _whole(what, value):
