@@ -216,6 +216,26 @@ void what_cannot_be_kept_is_told(void)
 	offload_compile_free(all);
 }
 
+/* A gradient's node has a generated name: the message also names the reduction that is in the author's graph. */
+void an_unsupported_gradient_names_what_it_is_of(void)
+{
+	static const char body[] = "row = sum(rows) axes=[1] %s@/job:ps\n"
+				   "loss = sum(row)\n"
+				   "results loss\n";
+	struct star_error err = { 0 };
+	char text[512];
+
+	snprintf(text, sizeof(text), body, "");
+	CHECK_INT(compile(text, GRAPH_STAR_SERVER, true, &err), -ENOTSUP);
+	CHECK_HAS(err.text, ", for the gradient of \"row\": PS tasks do not support reshape");
+	CHECK_HAS(err.text, ": give \"row\" the device /job:worker");
+	offload_compile_free(all);
+	snprintf(text, sizeof(text), body, "keep=1 ");
+	if (!CHECK_INT(compile(text, GRAPH_STAR_SERVER, true, &err), 0))
+		printf("# %s\n", err.text);
+	offload_compile_free(all);
+}
+
 /* What the cut counted its bytes from is what is executed: unless it counted nothing, or for other sizes, or the plan
  * has divided its parts. */
 void a_cut_is_compiled_once(void)
