@@ -51,20 +51,20 @@ class Gradients:
                 self._compacted = len(self)
 
     def merge(self) -> list[tuple[Tensor, Tensor]]:
-        """What waits, as one pair, or none. It goes on waiting."""
+        """The waiting gradients, as one pair, or none. They go on waiting."""
         with self._lock:
             if len(self.waiting) > 1:
                 self.waiting = [sum_by_key(self.waiting)]
             return self.waiting
 
     def take(self) -> list[tuple[Tensor, Tensor]]:
-        """What waits, and waits no longer."""
+        """Takes the waiting gradients."""
         with self._lock:
             taken, self.waiting, self._compacted = self.waiting, [], 0
         return taken
 
     def put_back(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
-        """What was taken, and could not be pushed."""
+        """Puts back gradients that were taken and could not be pushed."""
         with self._lock:
             self.waiting = pairs + self.waiting
 
@@ -139,8 +139,8 @@ class _Rows(nn.Module):
         raise NotImplementedError
 
     def look_up(self, keys: Any) -> Lookup:
-        """The rows of `keys`, which are what the module will be called with: for lookup.operation() still to pull."""
-        # A copy: who is called with these keys may change them in place meanwhile.
+        """The rows of `keys`, with which the module will be called: lookup.operation() still has to pull them."""
+        # A copy: the model may change these keys in place meanwhile.
         return Lookup(self.table, _on_cpu(self._flat(keys)).clone(), self.reads_only)
 
     def _rows(self, keys: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from ._keys import ragged
 from ._optimizer import DTYPES, UNGIVEN
 
 OWN = (os.path.dirname(torch.__file__), os.path.dirname(__file__))  # not where a user's source is
-SKIPPED = object()  # what comes of what could not be converted
+SKIPPED = object()  # the result of a node that could not be converted
 
 
 class ExportError(ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What PyTorch's operations are in a graph: reductions, dense algebra, embeddings and losses."""
+"""PyTorch's reductions, dense algebra, embeddings and losses as nodes of a graph."""
 from __future__ import annotations
 
 import math
