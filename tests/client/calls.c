@@ -70,7 +70,8 @@ void a_longer_request_leaves_the_one_before_as_it_was(void)
 	for (uint32_t i = 0; i < LONGEST; i++)
 		keys[i] = i;
 	CHECK_INT(star_pull(b.table, keys, 1, row, 0, LONG_US, &err), 0);
-	/* Who keeps its answer reads nothing meanwhile: what fits into no socket's buffer stays here. */
+	/* The peer reads nothing while it holds its answer back: what does not fit into the sockets' buffers stays
+	 * here. */
 	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
 	for (uint32_t i = 0; i < PUSHES; i++) {
 		const struct star_op op = {

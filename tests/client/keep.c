@@ -235,7 +235,7 @@ void who_closes_waits_until_all_is_durable(void)
 	b.table = bench_table(&b, "words", DIM);
 	push(&b, KEYS);
 	push(&b, KEYS);
-	/* Who waits longer does not keep the cluster from being closed. */
+	/* A call that waits longer does not keep the cluster from being closed. */
 	CHECK(pthread_create(&thread, NULL, settle, &b) == 0);
 	sleep_ms(100);
 	began = now_us();

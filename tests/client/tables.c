@@ -381,7 +381,8 @@ void pulled_versions_go_with_pushes(void)
 	run(&b, star_op_push_pull(t, &key, 1, &row, &result));
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_UINT(peer_last_op(b.peer).version, 5);
-	/* An object that nobody has pushed to has version 0, and who pulled that says so: it may be stale, too. */
+	/* An object that nobody has pushed to has version 0, and a client that pulled it says so: its copy may be
+	 * stale, too. */
 	t = make(&b, (struct star_spec){ .name = "fresh", .dim = 1, .options = "staleness=1" }, false);
 	CHECK_INT(star_pull(t, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);

@@ -358,7 +358,7 @@ void files_that_cannot_be_read(void)
 	free(large);
 }
 
-/* Nobody writes to the pipe: who waits for that waits for ever. */
+/* Nobody writes to the pipe: waiting for that would never end. */
 void pipes_are_no_files(void)
 {
 	struct config_endpoint *entries = NULL;

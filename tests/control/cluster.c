@@ -610,7 +610,7 @@ void sweeps_go_to_every_node(void)
 	CHECK(call(cluster.nodes[0].address, "sweep", json_pack("{s:s}", "name", "word"), &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);
 	CHECK_HAS(err.text, "there is no table or variable \"word\"; did you mean \"words\"?");
-	/* Whoever is asked: it is passed on to PS task 0. */
+	/* Whichever node is asked: it is passed on to PS task 0. */
 	result = call(cluster.nodes[1].address, "sweep", json_pack("{s:s}", "name", "words"), &err);
 	CHECK_INT(json_integer_value(json_object_get(result, "nodes")), 2);
 	json_decref(result);

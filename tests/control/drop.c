@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables are dropped on all nodes; who is not reached does it when it joins again, and nobody brings them back. */
+/* Tables are dropped on all nodes; a node that is not reached does it when it joins again, and no node brings them
+ * back. */
 #include <errno.h>
 #include <stdlib.h>
 

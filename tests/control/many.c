@@ -70,7 +70,8 @@ static void drop_table(const struct node *node, const char *name)
 	json_decref(result);
 }
 
-/* Both ways: what a node holds goes to PS task 0 by pages, and so does the catalogue come to who lacks something. */
+/* Both ways: what a node holds goes to PS task 0 by pages, and the catalogue goes by pages to a node that lacks
+ * something. */
 void catalogues_go_by_pages(void)
 {
 	struct cluster cluster;
@@ -112,7 +113,8 @@ void tables_are_listed_by_pages(void)
 		{ "{\"from\": \"1\"}", "\"from\"", -EINVAL },
 		{ "{\"from\": 1, \"name\": \"feature/00001\"}", "unknown member \"from\"", -EINVAL },
 		{ "{\"name\": \"feature/0001\"}", "did you mean \"feature/00001\"?", -ENOENT },
-		/* One message of all was enough before: who asks so is told what to do, and not a part of them. */
+		/* Earlier releases asked for all in one message: such a request gets an error that says what to do, and
+		 * not a part of them. */
 		{ "{}", "ask for them by pages", -EMSGSIZE },
 	};
 	struct cluster cluster;

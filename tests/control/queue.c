@@ -306,7 +306,7 @@ void slices_survive_any_workers(void)
 	}
 }
 
-/* By the methods: who was told of a slice by a PS task 0 that is gone has none any more. */
+/* By the methods: a worker that got a slice from a PS task 0 that is gone no longer has it. */
 void what_another_life_handed_out_is_lost(void)
 {
 	struct cluster cluster;
@@ -337,8 +337,8 @@ void what_another_life_handed_out_is_lost(void)
 	cluster_fini(&cluster);
 }
 
-/* A queue was dropped, and one of other files opened under its name: who still reads the former ones has none of its
- * slices, and marks none as done. */
+/* A queue was dropped, and one of other files opened under its name: a worker that still reads the former files has
+ * none of its slices, and marks none as done. */
 void a_queue_of_other_slices_is_not_worked_on(void)
 {
 	struct cluster cluster;

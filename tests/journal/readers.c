@@ -87,7 +87,7 @@ static void fill(struct journal_ring *ring)
 	journal_publish(ring);
 }
 
-/* Whoever is late keeps the reactor for its own time, and is lost then, alone; the other one misses nothing. */
+/* A late reader holds up the reactor for its own time, and is then lost, alone; the other one misses nothing. */
 void a_late_reader_is_lost_alone(void)
 {
 	for (unsigned late = 0; late < JOURNAL_READERS; late++) {
@@ -121,7 +121,7 @@ void a_late_reader_is_lost_alone(void)
 	}
 }
 
-/* What was not to be held up, as it had begun, finds room: who is in its way is lost, and no other. */
+/* A write that had begun and must not wait finds room: the reader that is in its way is lost, and no other. */
 void who_is_in_the_way_is_lost(void)
 {
 	struct journal_ring *ring = make_both();

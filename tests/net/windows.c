@@ -287,7 +287,7 @@ void the_window_does_not_grow_for_who_does_not_read(void)
 	script_end();
 }
 
-/* Windows grow out of one budget; who uses his no more gives it back. */
+/* Windows grow out of one budget; a connection that no longer uses its share gives it back. */
 void windows_share_a_budget(void)
 {
 	struct net_options o = growing();

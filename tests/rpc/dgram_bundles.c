@@ -7,7 +7,7 @@
 
 enum { PARTS_MAX = 30 };
 
-/* A client whose server has answered, and who has credit for one packet. */
+/* A client whose server has answered, with credit for one packet. */
 static struct dg_end *begin(uint64_t seed)
 {
 	struct dg_end *client;

@@ -72,7 +72,7 @@ static struct wire_packet *packet_of(struct seen_frame *f)
 	return (struct wire_packet *)(f->at + HEADERS);
 }
 
-/* Sends it back to who has sent it, as if it were of the other one. */
+/* Sends it back to its sender, as if it were from the other side. */
 static void reflect(struct seen_frame *f)
 {
 	struct rte_ether_hdr *ether = (struct rte_ether_hdr *)f->at;

@@ -231,7 +231,7 @@ static uint32_t ping_behind(struct peer *peer)
 											      : UINT32_MAX;
 }
 
-/* Replies to who keeps its requests leave at once, and say how far they are durable; others wait. */
+/* Replies to clients that keep their requests leave at once, and say how far they are durable; others wait. */
 void what_is_kept_does_not_wait(void)
 {
 	struct peer *first, *other, *after;

@@ -64,7 +64,7 @@ void who_leaves_hangs_up_when_all_is_answered(void)
 	rig_stop(&rig);
 }
 
-/* It takes its place back: who comes then is taken and answered, also with a refusal. */
+/* It takes its place back: connections that come then are accepted and answered, also with a refusal. */
 void who_has_left_may_come_back(void)
 {
 	struct star_error err = { 0 };

@@ -133,8 +133,8 @@ static void keep_some_rows(uint32_t dim, unsigned optimizer, unsigned dtype, con
 	fixture_close(&g);
 }
 
-/* What lies between a row's values and its end, in memory that had something else before, is not in the journal: who
- * applies it takes no padding but zeros. */
+/* What lies between a row's values and its end, in memory that had something else before, is not in the journal: a node
+ * that applies it accepts only zeros as padding. */
 void rows_of_all_shapes_are_kept(void)
 {
 	static const struct {

@@ -310,7 +310,7 @@ def removed(t):
 
 @cell
 def training(t):
-    """Of job_s seconds. Its bits are compared by who asked for it."""
+    """Of job_s seconds. Its bits are compared by the caller."""
     directory = tempfile.mkdtemp(dir=scratch())
     node = t.need(directory=directory)
     t.net.ping()

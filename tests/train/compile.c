@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept on PS tasks between a step's requests, by whom, and who takes it. That the bits are right is
+/* What is kept on PS tasks between a step's requests, by which part, and which part takes it. That the bits are right
+ * is
  * tests/system/compute.test's. */
 #include "exec/exec.h"
 #include "offload/compile.h"
