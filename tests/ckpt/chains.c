@@ -197,7 +197,7 @@ void what_does_not_count_is_listed(void)
 	CHECK_INT(ckpt_begin(directory, 6, 4, path, &err), 0);
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		CHECK_INT(mkdir(in(directory, others[i]).text, 0755), 0);
-	/* One under another's name is no more what its name says. */
+	/* One under another's name is not what its name says. */
 	CHECK_INT(rename(in(directory, "00000004-delta").text, in(directory, "00000001-delta").text), 0);
 	CHECK_STR(list_text(directory, text), "1-delta! 2-full 3-delta 5-full! 6-delta.partial");
 	CHECK_STR(chain_text(directory, 0, text, &err), "2-full 3-delta");
@@ -235,7 +235,7 @@ void strange_numbers_stop_no_save(void)
 	make_memory_directory(directory);
 	for (unsigned i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
 		const struct save save = { .id = i + 1, .files = 1, .rows = 1, .run_rows = 1 };
-		const bool is_name = i < 6; /* of a checkpoint: the others are no numbers of one */
+		const bool is_name = i < 6; /* of a checkpoint: the others are not numbers of checkpoints */
 
 		/* A folder or a file. */
 		if (i % 2)

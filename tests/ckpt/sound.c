@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is told of checkpoints that are not whole, and what is not taken for them. */
+/* What is reported about incomplete checkpoints, and what is not taken for one. */
 #include "tests/ckpt/cases.h"
 
 #include <errno.h>
@@ -177,7 +177,7 @@ void prune_counts_what_is_whole(void)
 		{ "1 2 3", "3-full", GROWN, 1, false, 0, 0, 1, "2-full 3-full!" },
 		{ "1 2 3 4", "3-full", MISSING, 2, false, 0, 0, 1, "2-full 3-full! 4-full" },
 		{ "1 2 3 4", "1-full", MISSING, 2, false, 0, 0, 2, "3-full 4-full" },
-		/* While there are not so many nothing goes. */
+		/* As long as there are fewer, nothing is removed. */
 		{ "1 2 3", "1-full", MISSING, 3, false, 0, 0, 0, "1-full! 2-full 3-full" },
 		{ "1", "1-full", MISSING, 1, false, 0, 0, 0, "1-full!" },
 		/* Sizes do not show a changed byte; reading the file does. */

@@ -63,7 +63,7 @@ void a_table_is_dropped_on_all_nodes(void)
 	CHECK_INT(second, first + 1);
 	for (unsigned i = 0; i < 2; i++)
 		CHECK_UINT(cluster.nodes[i].plane.installed[0].generation, second);
-	/* By a handle of the one of before. */
+	/* By a handle of the former table. */
 	CHECK(call(cluster.nodes[0].address, "table_drop",
 		   json_pack("{s:s, s:I, s:I}", "name", "words", "id", id, "generation", first), &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);

@@ -191,7 +191,7 @@ void a_standby_is_told_what_has_changed(void)
 	CHECK_UINT(count_tables(&standby.nodes[0]), 40);
 	CHECK_INT(create_table(&standby.nodes[0], "feature/00040", 8, &err), -EEXIST);
 	CHECK_INT(create_table(&standby.nodes[0], "feature/00039", 8, &err), 39);
-	/* The same again changes nothing, and what is no id is refused. */
+	/* The same again changes nothing, and what is not an id is refused. */
 	CHECK_INT(control_pair_take(to, catalogue, &epoch, &err), 0);
 	CHECK_UINT(count_tables(&standby.nodes[0]), 40);
 	for (int id = 0; id <= WIRE_OBJECTS_MAX + 1; id += WIRE_OBJECTS_MAX + 1) {

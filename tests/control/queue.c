@@ -168,7 +168,7 @@ void a_checkpoint_has_what_is_not_done(void)
 	CHECK(json_equal(saved, twice));
 	q = control_queue_find(&again, "job");
 	if (CHECK(q != NULL)) {
-		/* leases of before count for nothing: what was done since is not in the parameters */
+		/* earlier leases count for nothing: work done since then is not in the parameters */
 		a = ask(q, 1, &three, &one, false, 0);
 		CHECK_UINT(a.lost_count, 2);
 		CHECK_UINT(ask(q, 3, NULL, NULL, true, 0).slice, one);
@@ -377,7 +377,8 @@ static json_t *list_queues(struct node *node)
 	return call(node->address, "queues", NULL, &err);
 }
 
-/* With the catalogue; a queue that was dropped goes there, too. What is none is refused, and changes nothing. */
+/* With the catalogue; a queue that was dropped goes there, too. Anything that is not a queue is refused, and changes
+ * nothing. */
 void queues_go_to_a_standby(void)
 {
 	struct cluster primary, standby;

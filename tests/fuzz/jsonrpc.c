@@ -331,7 +331,7 @@ static void serve(struct control *control, const char *line, size_t bytes)
 	json_decref(request);
 }
 
-/* A journal's catalogue: a line of anybody's is none, but what was written is read back. */
+/* A journal's catalogue: any other line is refused, but what was written is read back. */
 static void add_lines(const char *line, size_t bytes)
 {
 	json_t *json = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL), *back;

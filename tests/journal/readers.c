@@ -64,7 +64,7 @@ void a_reader_may_begin_in_the_middle(void)
 	ring->record = (struct journal_record *)journal_at(ring, 0);
 	begun = ring->head;
 	journal_reader_begin(ring, JOURNAL_LINK, WAIT_NS);
-	CHECK(!ring->record); /* what comes is no part of a record that it has not the beginning of */
+	CHECK(!ring->record); /* it does not begin in the middle of a record */
 	CHECK_UINT(journal_reader_at(ring, JOURNAL_LINK), begun);
 	CHECK_UINT(ring->published, begun);
 	write_run(ring, 2, CONTENT);
@@ -165,7 +165,7 @@ void a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it(void)
 		}
 }
 
-/* A journal that has failed, a full disk, is no reason to wait, nor for a standby to be given up. */
+/* A journal that has failed, as with a full disk, is not a reason to wait, nor to give up a standby. */
 void a_reader_that_has_ended_keeps_nobody(void)
 {
 	struct journal_ring *ring = make_both();

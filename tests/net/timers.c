@@ -91,7 +91,7 @@ void a_user_sets_his_own_keepalive(void)
 	script_end();
 }
 
-/* RFC 5482: unacknowledged for so long, whatever the backoff says. */
+/* RFC 5482: unacknowledged for this long, whatever the backoff says. */
 void a_user_timeout_is_kept_to(void)
 {
 	script_begin(NULL);

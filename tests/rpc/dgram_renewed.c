@@ -145,7 +145,7 @@ void dgram_idle_clients_outlive_a_silence(void)
 	dg_down();
 }
 
-/* The time that it took is no silence of the session. */
+/* The time that it took does not count as the session's silence. */
 void dgram_slow_openings_count_as_heard(void)
 {
 	struct dg_end *client;

@@ -336,7 +336,7 @@ void what_was_kept_is_executed_once(void)
 	}
 	CHECK_UINT(toy.finished, 3);
 	CHECK_UINT(reply.frame.flags, 0); /* there is nobody to bring it to */
-	/* What was refused since is none of those that would be repeated. */
+	/* Requests that were refused since then are not among those that would be repeated. */
 	peer->sequence = KNOWN + 7;
 	toy_send(peer, fails, 0);
 	CHECK(peer_await(peer, &reply));

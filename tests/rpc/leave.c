@@ -28,8 +28,8 @@ static bool has_started(void *ctx)
 	return toy.started == 1;
 }
 
-/* What was begun is answered; what was not stays without a word, so that its sender asks nobody else for the layout;
- * and nobody is taken. */
+/* Requests that were begun are answered; others get no reply, so that their sender does not ask for another layout; and
+ * no connection is accepted. */
 void who_leaves_hangs_up_when_all_is_answered(void)
 {
 	static const struct order long_one = { .slices = 20000, .begin_at = 1, .reply_bytes = 20 };

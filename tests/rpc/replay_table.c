@@ -262,7 +262,8 @@ void who_moves_counts_at_the_new_address(void)
 	rpc_replay_destroy(replay);
 }
 
-/* Also who was told of no session but that it is forgotten, or that one may have been, does not take it for a new one.
+/* A table that was only told that a session is forgotten, or that one may have been, does not take it for a new one
+ * either.
  */
 void what_may_be_forgotten_stays_unknown_elsewhere(void)
 {

@@ -250,8 +250,8 @@ void clients_without_a_valid_ticket_are_refused(void)
 	stop();
 }
 
-/* A worker of before the node's last start has a ticket of this one. That the node began again it is told by a reply,
- * as one without keys: so it has to be let in. */
+/* A worker from before the node's last start has a ticket of the new one. A reply tells it that the node was restarted,
+ * as without keys: so it has to be let in. */
 void who_knew_the_node_before_its_start_is_greeted(void)
 {
 	struct peer *peer;

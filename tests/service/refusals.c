@@ -217,7 +217,7 @@ void stale_layouts_are_refused(void)
 	frame.incarnation++;
 	refused_frame(peer, frame, WIRE_STALE_INCARNATION,
 		      "the node was restarted (incarnation 77, the request is for 78): what it held is lost");
-	/* Before the node has a layout, nobody's is right. */
+	/* Before the node has a layout, no epoch is right. */
 	service_set_layout(shard.service, 0, 0, 0);
 	frame = peer_frame(peer, WIRE_EXECUTE);
 	frame.epoch = 0;

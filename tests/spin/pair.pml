@@ -30,8 +30,8 @@
  * the client is done. Without a cycle in its states (spin is asked), each run comes to that: promotion ends.
  */
 mtype = { WAITING, PRIMARY, STANDBY, DEPOSED, PROMOTING }; /* enum pair_role */
-/* enum node_pair_state. COVERING is NODE_PAIR_SYNCING when replies wait already, and the standby lacks what others have
- * told of before that. */
+/* enum node_pair_state. COVERING is NODE_PAIR_SYNCING when replies wait already, and the standby lacks what was told to
+ * others before that. */
 mtype = { SOLO, SYNCING, COVERING, PAIRED, LOST };
 /* enum pair_claim. ALONE and KEEPS, and the three kinds of TAKE, write the same. */
 mtype = { NOTHING, KEEPS, JOINED, TAKE, BEGINS, BACK, SERVES };

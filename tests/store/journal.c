@@ -237,7 +237,7 @@ void a_journal_counts_who_waits(void)
 	}
 }
 
-/* A sweep takes a row that a push has found: what the push makes of its memory is nobody's row. */
+/* A sweep takes a row that a push has found: what the push writes into its memory is no longer a row. */
 void a_row_that_went_under_a_push_stays_away(void)
 {
 	struct fixture f = fixture_open(8 << 20), g = fixture_open(8 << 20);

@@ -356,7 +356,7 @@ void push_in_flight_is_not_evicted(void)
 		/* Pulled by others meanwhile, they are still the push's. */
 		for (uint64_t key = 0; key < ROWS - 1; key++)
 			find_one(t, key, STORE_PULL);
-		/* One row is nobody's: others come and go there. */
+		/* One row belongs to no table: others come and go there. */
 		for (uint64_t key = 7000; key < 8000; key++)
 			CHECK(find_one(t, key, STORE_PULL) < STORE_UNADMITTED);
 		CHECK_UINT(look_up(t, keys, 64, (store_row[STORE_BATCH]){ 0 }), 0);

@@ -182,7 +182,7 @@ void sweep_goes_on_while_rows_come_and_go(void)
 	fixture_close(&f);
 }
 
-/* A row that a push holds is swept away: the push's update is lost, its memory is nobody's meanwhile. */
+/* A row that a push holds is swept away: the push's update is lost, and its memory belongs to no row meanwhile. */
 void sweep_under_a_push_in_flight(void)
 {
 	enum { KEYS = 500 };

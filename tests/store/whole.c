@@ -171,7 +171,7 @@ void rates_follow_step_and_staleness(void)
 		   0.125, 1e-5);
 	/* A pull of an object that nobody had pushed to is as good as any; none is another thing. */
 	CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .has_version = true, .version = 0 }), 0.1 / 13, 1e-5);
-	/* One of the future is somebody's mistake, and not stale. */
+	/* One from the future is a mistake of its sender, and not stale. */
 	CHECK_NEAR(push_at(u, p,
 			   &(struct store_push_step){
 				   .has_rate = true, .rate = 1, .has_version = true, .version = 1000 }),

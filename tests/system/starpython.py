@@ -53,7 +53,7 @@ def sanitized(tests):
 
 
 def as_user(*argv, **options):
-    """As somebody who is not root."""
+    """Runs it as an ordinary user."""
     environment, _ = site()
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
     return run(*user, *argv, env={**environment, **options.pop("env", {})}, **options)

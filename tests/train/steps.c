@@ -261,7 +261,7 @@ void a_session_without_ps_tasks_ends_with_an_error(void)
 	create(&config, "x", 0, false, &err);
 	CHECK(session_may_come_back(err.code));
 	CHECK_HAS(err.text, "127.0.0.1:1");
-	/* As a recovery in vain leaves it. */
+	/* As a recovery without success leaves it. */
 	CHECK(session_run(&session, NULL, NULL, &err) < 0);
 	CHECK(session.failed);
 	CHECK(err.code < 0 && err.text[0]);
