@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is refused, with which status and sentence; and that it changes nothing, whatever else the request asked for. */
+/* Which requests are refused, with which status and message; and that they change nothing, whatever else they asked
+ * for. */
 #include "tests/service/cases.h"
 
 #include <stdio.h>
@@ -314,7 +315,7 @@ void full_memory_refuses_a_request_as_a_whole(void)
 	request_refused(&r, peer, WIRE_NO_MEMORY, "\"wide\" cannot get new rows");
 	CHECK_NEAR(pull_one(peer, WIDE, 0), before, 0);
 	CHECK_UINT(shard_rows(), rows);
-	/* What is there goes on, and what is not can still be read. */
+	/* Existing rows are still updated, and missing ones can still be read. */
 	push(peer, WIDE, keys, gradients, 10);
 	CHECK_NEAR(pull_one(peer, WIDE, 0), before - 0.5f, 0);
 	initial(WIDE, N - 1, gradients);

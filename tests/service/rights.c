@@ -90,7 +90,7 @@ void each_right_is_for_its_operations(void)
 	try_all(901, true);
 }
 
-/* What is not allowed is refused with all that stands beside it, and of other tables nothing is said. */
+/* A request with a forbidden operation is refused as a whole, and nothing is revealed about other tables. */
 void a_request_is_refused_whole(void)
 {
 	struct request r = { 0 };
@@ -220,7 +220,7 @@ void memory_of_a_principal_has_a_quota(void)
 	request_pull(&r, COUNTS, keys, 1, WIRE_READ_ONLY);
 	request_good(&r, limited);
 	pull(other, COUNTS, keys, 200, 0, rows);
-	/* What it may only read does not count. */
+	/* Tables that it may only read do not count. */
 	held[specs[COUNTS]->id] = SECURE_PULL | SECURE_PUSH;
 	held[specs[NUMBERS]->id] = SECURE_RIGHTS;
 	account.now_ns += 20000000;

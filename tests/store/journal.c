@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a store writes to a journal makes another store the same. */
+/* A store's journal, applied to another store, makes it the same. */
 #include "tests/store/snapshots.h"
 
 #include <errno.h>
@@ -406,7 +406,7 @@ static void live_some(struct store_table *t, struct store_push *push, const uint
 
 /*
  * Lives one after the other: the journal has the first part of each, and not the last moments; of some it has nothing.
- * What rows have shown under a version none of them ever shows under it with another value.
+ * A row never shows two values under the same version.
  */
 void versions_of_lost_moments_never_come_again(void)
 {

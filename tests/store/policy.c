@@ -296,7 +296,7 @@ void sampled_eviction_is_near_the_exact(void)
 		CHECK_UINT(stats->rows, ROWS);
 		CHECK_UINT(stats->evicted, stats->created - ROWS);
 		CHECK_UINT(stats->refused, 0);
-		/* An exact LFU does worse here: it clings to what was used often, of which a sample may let go. */
+		/* An exact LFU does worse here: it keeps rows that were used often, which a sampled one may evict. */
 		CHECK(hits > exact * 0.95 && hits < exact * (lfu ? 1.5 : 1.05) && exact > N / 3);
 		fixture_close(&f);
 	}

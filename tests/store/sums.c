@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of gradients that are applied later. What tags they have is the service's to know (tests/service/commit.c). */
+/* Sums of gradients that are applied later. Their tags are the service's task (tests/service/commit.c). */
 #include "store/sums.h"
 
 #include <errno.h>

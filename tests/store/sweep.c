@@ -86,7 +86,7 @@ void keys_that_wait_too_long_are_forgotten(void)
 	fixture_close(&f);
 }
 
-/* Weight counts when somebody asks; a slice does what it is told and no more. */
+/* Weight counts when somebody asks; a slice does the given amount of work and no more. */
 void light_rows_are_swept_when_asked(void)
 {
 	enum { KEYS = 6000 };
