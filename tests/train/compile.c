@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept on PS tasks between a step's requests, by which part, and which part takes it. That the bits are right
- * is
- * tests/system/compute.test's. */
+/* What is kept on PS tasks between a step's requests, by which part, and which part takes it. The bits are tested by
+ * tests/system/compute.test. */
 #include "exec/exec.h"
 #include "offload/compile.h"
 
@@ -237,7 +236,8 @@ void an_unsupported_gradient_names_what_it_is_of(void)
 	offload_compile_free(all);
 }
 
-/* What the cut counted its bytes from is what is executed: unless it counted nothing, or for other sizes, or the plan
+/* The programs from which the cut counted its bytes are executed: unless it counted nothing, or for other sizes, or the
+ * plan
  * has divided its parts. */
 void a_cut_is_compiled_once(void)
 {

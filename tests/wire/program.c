@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs: what is refused, what a good one comes to, and that no bytes do harm. */
+/* Programs: which are refused, the shape of a good one, and that no bytes do harm. */
 #include "wire/program.h"
 
 #include <errno.h>
