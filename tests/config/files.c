@@ -397,7 +397,7 @@ void file_forms_that_are_fine(void)
 		struct config *c = support_load(texts[i], NULL, &err);
 
 		if (i + 1 == sizeof(texts) / sizeof(texts[0])) {
-			CHECK(!c); /* digits within a name are not a number: the message shows the name as it is written */
+			CHECK(!c); /* digits within a name are not a number: the message shows the whole name */
 			support_has_parts(err.text, "t.conf:5: |unknown key `cluster2x`; did you mean `cluster`?");
 		} else {
 			CHECK_STR(err.text, "");
