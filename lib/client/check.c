@@ -203,7 +203,7 @@ int client_check_op(const struct star_cluster *cluster, const struct star_op *op
 	if (op->kind < STAR_PULL || op->kind > STAR_COMMIT)
 		return star_error_set(err, -EINVAL,
 				      "operation %u is not one of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "
-				      "STAR_ASSIGN, STAR_RUN and STAR_COMMIT, but %d",
+				      "STAR_ASSIGN, STAR_RUN and STAR_COMMIT: its kind is %d",
 				      i, (int)op->kind);
 	if (!op->table)
 		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);

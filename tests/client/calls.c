@@ -304,9 +304,9 @@ void nonsense_is_refused_before_it_is_sent(void)
 		struct star_op op;
 		const char *says;
 	} cases[] = {
-		{ OP(0, 0, b.table, keys, 2, 0, v),
-		  "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, STAR_ASSIGN, STAR_RUN and STAR_COMMIT" },
-		{ OP(8, 0, b.table, keys, 2, 0, v), "but 8" },
+		{ OP(0, 0, b.table, keys, 2, 0, v), "not one of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "
+						    "STAR_ASSIGN, STAR_RUN and STAR_COMMIT" },
+		{ OP(8, 0, b.table, keys, 2, 0, v), "its kind is 8" },
 		{ OP(STAR_RUN, 0, b.table, keys, 2, 0, v), "run is NULL" },
 		{ OP(STAR_PULL, 0, NULL, keys, 2, 0, v), "table is NULL" },
 		{ OP(STAR_PULL, 0, other.table, keys, 2, 0, v), "another cluster" },

@@ -107,7 +107,7 @@ static void keys_of_words_are_golden(void)
 	CHECK_INT(input_column(INPUT_CENSUS, "9", &err), 9);
 	CHECK_INT(input_column(INPUT_CENSUS, "0", &err), -EINVAL); /* a number */
 	CHECK_INT(input_column(INPUT_CENSUS, "15", &err), -EINVAL);
-	CHECK_HAS(err.text, "there is no categorical column \"15\"; there are workclass, ");
+	CHECK_HAS(err.text, "there is no categorical column \"15\"; the columns are workclass, ");
 	CHECK_INT(input_column(INPUT_HISTORIES, "1", &err), 1);
 	CHECK_INT(input_column(INPUT_HISTORIES, "4", &err), -EINVAL);
 	CHECK_INT(input_column(INPUT_CRITEO, "65536", &err), -EINVAL);

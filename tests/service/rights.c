@@ -174,7 +174,7 @@ void new_rows_of_a_principal_have_a_quota(void)
 		request_pull(&r, COUNTS, keys, 1, 0);
 		request_refused(&r, limited, WIRE_QUOTA_NEW_ROWS, "limit ... new_rows=");
 		request_push(&r, WORDS, keys, (const float[16]){ 0 }, 1, 0);
-		request_refused(&r, limited, WIRE_QUOTA_NEW_ROWS, "\"words\" gets no new rows");
+		request_refused(&r, limited, WIRE_QUOTA_NEW_ROWS, "\"words\" accepts no new rows");
 		CHECK_UINT(over[0], 2);
 		request_pull(&r, COUNTS, keys, 1, WIRE_READ_ONLY);
 		request_good(&r, limited);
