@@ -67,7 +67,7 @@ int shape_shape(const struct graph_inference *in, int64_t least, struct graph_sh
 /* Adds an output. */
 void shape_out(struct graph_inference *in, unsigned dtype, const struct graph_shape *shape);
 
-/* shape_ps.c: inputs, and variables and tables */
+/* shape_source.c: feeds, constants, random numbers, variables and tables */
 int shape_of_feed(struct graph_inference *in);
 int shape_of_const(struct graph_inference *in);
 int shape_of_random(struct graph_inference *in);
@@ -78,6 +78,8 @@ int shape_of_lookup(struct graph_inference *in);
 int shape_of_apply(struct graph_inference *in); /* and assign */
 int shape_of_apply_rows(struct graph_inference *in);
 int shape_of_step_add(struct graph_inference *in);
+
+/* shape_ids.c: embedding bags and ids */
 int shape_of_segment(struct graph_inference *in);
 int shape_of_segment_grad(struct graph_inference *in);
 int shape_of_unique(struct graph_inference *in);

@@ -45,7 +45,11 @@ static bool find_kernels(struct optim *o, enum optim_simd simd)
 
 static unsigned find_formula(const struct optim_options *p)
 {
-	switch (p->kind) {
+	/* Without a default: the compiler names a kind that has no case. OPTIM_NONE is never applied. */
+	switch ((enum optim_kind)p->kind) {
+	case OPTIM_NONE:
+	case OPTIM_SGD:
+		break;
 	case OPTIM_ADAGRAD:
 	case OPTIM_ADAGRAD_DECAY:
 		return FORMULA_adagrad;
@@ -71,9 +75,8 @@ static unsigned find_formula(const struct optim_options *p)
 		return p->power == -0.5f ? FORMULA_ftrl : FORMULA_ftrl_power;
 	case OPTIM_LAMB:
 		return FORMULA_lamb_moments;
-	default:
-		return FORMULA_sgd; /* OPTIM_NONE: never applied, and has no slots */
 	}
+	return FORMULA_sgd;
 }
 
 /* powers[0][i] = beta^i, powers[1][i] = beta^(64 i), each computed from the previous one by a multiplication. */

@@ -8,4 +8,4 @@
 #define REAL_MAX FLT_MAX
 #define square_root sqrtf
 #define KERNELS optim_kernels_scalar
-#include "optim/scalar.inc"
+#include "optim/one_lane.inc"

@@ -8,4 +8,4 @@
 #define REAL_MAX DBL_MAX
 #define square_root sqrt
 #define KERNELS optim_kernels_scalar64
-#include "optim/scalar.inc"
+#include "optim/one_lane.inc"

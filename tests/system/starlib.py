@@ -155,7 +155,10 @@ def program(name):
 
 def tool(name):
     """Path of one of the programs in tests/system/tools."""
-    return os.path.join(BUILD, "tests/system", name)
+    path = os.path.join(BUILD, "tests/system", name)
+    if not os.access(path, os.X_OK):
+        sys.exit(f"{path} is not built: `make tests` builds what tests need")
+    return path
 
 
 @functools.lru_cache(None)
