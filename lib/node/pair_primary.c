@@ -43,6 +43,8 @@ struct sender {
 	bool claimed; /* the standby has everything, and etcd is asked to record that */
 	bool whole, leased, bye, end_sent;
 	bool covered; /* the standby has everything that replies have reported */
+	bool paired;  /* it has answered that it knows of the lease, so it can take over */
+	uint64_t leased_ns; /* the first ping that told it of the lease; 0: none has yet */
 	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
 	uint64_t begun_us;   /* when the standby joined */
 	uint64_t closing_us; /* since when the node has closed for the standby; 0: it has not */
@@ -141,6 +143,8 @@ static bool put_ping(struct sender *s)
 		return false;
 	s->pinged_us = now_us;
 	s->ping_ns = clock_ns();
+	if (s->leased && !s->leased_ns)
+		s->leased_ns = s->ping_ns;
 	put(s, PAIR_PING, s->leased, s->ping_ns, NULL, 0);
 	return true;
 }
@@ -297,7 +301,6 @@ static void note_whole(struct sender *s)
 	if (s->whole || !s->claimed || node_pair_register_wanted(s->p, 0, NULL) < 0)
 		return;
 	s->whole = true;
-	log_info("the standby at %s is up to date, and follows", h->control);
 	if (control_pair_standby(s->p->control, h->data_host, (uint16_t)h->data_port, h->control, &err) < 0)
 		log_warn("workers are not told of the standby: %s", err.text);
 	if (s->p->node->config->standby_durability != CONFIG_DURABILITY_ASYNC) {
@@ -316,7 +319,27 @@ static void look_covered(struct sender *s)
 	s->covered = s->p->node->config->standby_durability == CONFIG_DURABILITY_ASYNC ||
 		     (s->version_there >= s->version_gated && node_pair_tell(s->p, NODE_PAIR_COVERED));
 	if (s->covered)
+		s->pinged_us = 0; /* now: the sooner the lease begins, the sooner the standby can take over */
+}
+
+static void take_pong(struct sender *s, uint64_t position)
+{
+	if (s->version_ns && position > s->version_ns && s->version_there != s->version) {
+		s->version_there = s->version;
+		set_catalogue_there(s->p, s->version);
+	}
+	if (!s->covered || !position)
+		return;
+	set_lease(s->p, position + s->p->node->config->standby_lease_ms * UINT64_C(1000000));
+	if (!s->leased)
+		s->pinged_us = 0;
+	s->leased = true;
+	/* Not before: until the standby knows of the lease it does not take over, and this node has the only copy. */
+	if (!s->paired && s->leased_ns && position >= s->leased_ns) {
+		s->paired = true;
+		log_info("the standby at %s is up to date, and follows", s->p->joins.control);
 		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
+	}
 }
 
 static int take_frame(struct sender *s, struct star_error *err)
@@ -336,14 +359,7 @@ static int take_frame(struct sender *s, struct star_error *err)
 	case PAIR_PONG:
 		if (f->position > s->ping_ns)
 			return star_error_set(err, -EBADMSG, "it answers a ping that was not sent");
-		if (s->version_ns && f->position > s->version_ns && s->version_there != s->version) {
-			s->version_there = s->version;
-			set_catalogue_there(p, s->version);
-		}
-		if (s->covered && f->position) {
-			set_lease(p, f->position + p->node->config->standby_lease_ms * UINT64_C(1000000));
-			s->leased = true;
-		}
+		take_pong(s, f->position);
 		return 0;
 	case PAIR_WHOLE:
 		claim_pair(s);

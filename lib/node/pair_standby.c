@@ -164,7 +164,6 @@ static void note_figures(struct follower *f)
 	pthread_mutex_unlock(&f->p->lock);
 }
 
-/* It has everything, and may take over once the primary makes changes only under a lease. */
 static int note_whole(struct follower *f, struct star_error *err)
 {
 	int rc = 0;
@@ -175,16 +174,21 @@ static int note_whole(struct follower *f, struct star_error *err)
 		if (rc == 0 && say_frame(f, PAIR_WHOLE, 0, 0) < 0)
 			rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	}
-	if (rc == 0 && f->whole_said && !f->leased && pair_receiver_leased(f->receiver)) {
-		f->leased = true;
-		pthread_mutex_lock(&f->p->lock);
-		f->p->promotable = true;
-		pthread_mutex_unlock(&f->p->lock);
-		node_pair_is(f->p, PAIR_STANDBY, NODE_PAIR_PAIRED, "");
-		control_pair_waits(f->p->control, "a standby, up to date with its primary");
-		log_info("the standby is up to date: %" PRIu64 " rows were received", node_apply_rows(f->apply));
-	}
 	return rc;
+}
+
+/* It has everything, and may take over, as the primary makes changes only under a lease. */
+static void note_leased(struct follower *f)
+{
+	if (f->leased || !f->whole_said || !pair_receiver_leased(f->receiver))
+		return;
+	f->leased = true;
+	pthread_mutex_lock(&f->p->lock);
+	f->p->promotable = true;
+	pthread_mutex_unlock(&f->p->lock);
+	node_pair_is(f->p, PAIR_STANDBY, NODE_PAIR_PAIRED, "");
+	control_pair_waits(f->p->control, "a standby, up to date with its primary");
+	log_info("the standby is up to date: %" PRIu64 " rows were received", node_apply_rows(f->apply));
 }
 
 /* Reads some of what has arrived. 0, or a negative errno: the connection is useless. */
@@ -211,6 +215,8 @@ static int receive(struct follower *f, struct star_error *err)
 		rc = node_apply_send(f->apply, err);
 		f->cannot |= rc < 0;
 	}
+	if (rc == 0)
+		note_leased(f); /* before the primary hears so: from then on it says that the two are a pair */
 	if (rc == 0 && acknowledge(f) < 0)
 		rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	note_figures(f);
