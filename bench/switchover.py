@@ -46,7 +46,7 @@ def switch(old, new):
     until = time.monotonic() + WHOLE_S
     while not (is_whole(new, "primary") and is_whole(old, "standby")):
         if time.monotonic() > until:
-            raise harness.Failure(f"the former primary is no standby that has all, {WHOLE_S} s after a switch: {old.said()}")
+            raise harness.Failure(f"the former primary is not a complete standby, {WHOLE_S} s after a switch: {old.said()}")
         time.sleep(0.05)
     return begun, answered, time.time_ns() // 1000
 

@@ -50,7 +50,7 @@ bool unit_check_mem(const char *file, int line, const char *what, const void *ac
 /* How many entries a folder has: of /proc/self/fd, to see that nothing stays open. */
 unsigned unit_entries(const char *folder);
 
-/* Makes a new folder in /tmp, with what it is for in its name; writes where. False: recorded as a failure. */
+/* Makes a new folder in /tmp, with its purpose in its name; writes its path. False: recorded as a failure. */
 enum { UNIT_FOLDER = 64 };
 bool unit_folder(char path[static UNIT_FOLDER], const char *name);
 
@@ -64,7 +64,7 @@ size_t unit_read(const char *path, char *text, size_t room);
 bool unit_write(const char *path, const void *data, size_t bytes);
 bool unit_write_text(const char *path, const char *text);
 
-/* Takes a folder away with all that is in it; does not follow links. */
+/* Removes a folder with all that is in it; does not follow links. */
 void unit_remove(const char *folder);
 
 /* Runs the seeds from 1 on: count of them, or soak with STAR_SOAK; with STAR_SEED=n that one alone. How many. */

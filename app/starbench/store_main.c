@@ -109,7 +109,7 @@ static bool set_option(struct store_options *o, int id, const char *name, const 
 	if (id == OPTION_OPTIMIZER) {
 		o->optimizer = text;
 		if (!optim_kind_parse(text))
-			fprintf(stderr, "starbench: --optimizer %s: there are %s\n", text, optim_kind_names());
+			fprintf(stderr, "starbench: --optimizer %s: the optimizers are %s\n", text, optim_kind_names());
 		return optim_kind_parse(text) != 0;
 	}
 	value = strtod(text, &end);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 
 static const struct filter filters[] = { { "minutes", true }, { "level", false }, { NULL, false } };
 

@@ -18,7 +18,7 @@ static int add_filter(const struct filter *filters, const char *help, const char
 	while (f->name && (strlen(f->name) != bytes || memcmp(f->name, word, bytes) != 0))
 		f++;
 	if (!f->name)
-		return star_error_set(err, -EINVAL, "\"%.80s\" is not a filter; there are %s", word, help);
+		return star_error_set(err, -EINVAL, "\"%.80s\" is not a filter; the filters are %s", word, help);
 	if (json_object_get(params, f->name))
 		return star_error_set(err, -EINVAL, "the filter %s is given twice", f->name);
 	if (f->number) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 
 enum { TABLES_SHOWN = 20 };
 

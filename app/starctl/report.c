@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 #include "app/starctl/plot.h"
 
 enum { EVENTS_SHOWN = 100, HOT_SHOWN = 10 };

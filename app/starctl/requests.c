@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 #include "jsonrpc/member.h"
 #include "recorder/file.h"
 

@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 
 enum { ROLLING_PROCESS = 96, ROLLING_WHY = 512 };
 

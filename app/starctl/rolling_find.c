@@ -95,7 +95,8 @@ int rolling_name_file(struct rolling *rolling, struct star_error *err)
 		n = snprintf(rolling->file, sizeof(rolling->file), "%s/.local/state/starserver/rolling-restart-%s.json",
 			     home, nodes[second].control);
 	else
-		return star_error_set(err, -ENOENT, "there is no HOME to keep the state in: give --state FILE");
+		return star_error_set(err, -ENOENT,
+				      "HOME is not set, so there is no place for the state: give --state FILE");
 	return n < (int)sizeof(rolling->file) && !strchr(nodes[second].control, '/')
 		       ? 0
 		       : star_error_set(err, -ENAMETOOLONG, "no name for the state: give --state FILE");

@@ -220,7 +220,8 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 		return star_error_set(why, -ENOMEM, "out of memory");
 	rc = next_text(r, why);
 	if (rc <= 0)
-		return rc < 0 ? rc : star_error_set(why, -EINVAL, "there is no first line with the columns' names");
+		return rc < 0 ? rc
+			      : star_error_set(why, -EINVAL, "the first line, with the columns' names, is missing");
 	at = r->text;
 	while ((name = strsep(&at, ","))) {
 		uint32_t place;
@@ -270,7 +271,7 @@ static int read_cell(const char *cell, uint32_t column, unsigned dtype, void *to
 
 	json_decref(json);
 	return ok ? 0
-		  : star_error_set(why, -EINVAL, "column %" PRIu32 ": \"%.40s\" is no %s", column, cell,
+		  : star_error_set(why, -EINVAL, "column %" PRIu32 ": \"%.40s\" is not a valid %s", column, cell,
 				   dtype_name(dtype));
 }
 

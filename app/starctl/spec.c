@@ -69,15 +69,16 @@ static int read_word(const char *word, struct object_spec *spec, unsigned *optim
 		return read_shape(spec, value, err);
 	if ((value = value_of(word, "dtype"))) {
 		spec->dtype = (uint8_t)dtype_parse(value);
-		return spec->dtype ? 0
-				   : star_error_set(err, -EINVAL, "there is no element type \"%s\"; possible are %s",
-						    value, dtype_names());
+		return spec->dtype
+			       ? 0
+			       : star_error_set(err, -EINVAL, "there is no element type \"%s\"; possible values are %s",
+						value, dtype_names());
 	}
 	if ((value = value_of(word, "optimizer"))) {
 		*optimizer = optim_kind_parse(value);
 		return *optimizer ? 0
-				  : star_error_set(err, -EINVAL, "there is no optimizer \"%s\"; possible are %s", value,
-						   optim_kind_names());
+				  : star_error_set(err, -EINVAL, "there is no optimizer \"%s\"; possible values are %s",
+						   value, optim_kind_names());
 	}
 	if (used + strlen(word) + 2 > OPTIONS_BYTES)
 		return star_error_set(err, -EINVAL, "the options have more than %d bytes", OPTIONS_BYTES);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 #include "base/clock.h"
 
 enum { LOOK_US = 1000000, LATENCY_S = 60 };

@@ -108,7 +108,7 @@ int run_tables_options(const struct invocation *invocation)
 
 	if (name && !optimizer) {
 		json_decref(list);
-		star_error_set(&err, -EINVAL, "there is no optimizer \"%s\"; possible are %s", name,
+		star_error_set(&err, -EINVAL, "there is no optimizer \"%s\"; possible values are %s", name,
 			       optim_kind_names());
 		return fail(invocation, &err, STARCTL_USAGE);
 	}

@@ -3,7 +3,7 @@
 #ifndef STARCTL_TOP_H
 #define STARCTL_TOP_H
 
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 
 enum { TOP_LATENCY_S = 2 };
 

@@ -49,7 +49,7 @@ const struct command starctl_commands[] = {
 	{ "tables create", "NAME OPTION=VALUE...", 2, 62, 0, "create a table or a variable",
 	  "dim=16 makes a table, shape=100x64 a variable; dtype=, optimizer= and everything that `starctl tables "
 	  "options` lists\n"
-	  "may follow. If it exists with the same definition, that is no error.",
+	  "may follow. If it exists with the same definition, that is not an error.",
 	  run_tables_create },
 	{ "size", "OPTION=VALUE...", 1, 62, COMMAND_SIZE, "say how much memory a table takes, without a node",
 	  "Options are those of `tables create`, and rows=N (of a table), nodes=N [1], reactors=N per node [1], "

@@ -216,7 +216,7 @@ static struct net_address address_of(const char *host)
 	struct in_addr v4;
 
 	if (inet_pton(AF_INET, host, &v4) != 1)
-		fail("an address is none of IPv4");
+		fail("an address is not an IPv4 address");
 	return net_address_v4(v4.s_addr);
 }
 

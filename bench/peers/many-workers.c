@@ -314,7 +314,7 @@ static void find_targets(void)
 			to->sin_family = AF_INET;
 			to->sin_port = htons((uint16_t)(node->data_port + r));
 			if (inet_pton(AF_INET, node->data_host, &to->sin_addr) != 1)
-				fail("a data address is none of IPv4", node->data_host);
+				fail("a data address is not an IPv4 address", node->data_host);
 			b.incarnations[b.targets++] = node->incarnation;
 		}
 	}

@@ -185,7 +185,7 @@ static int check_parent(const char *path, bool delta, const struct ckpt_entry *c
 static int look_up_parent(const char *directory, const struct ckpt_entry *child, struct ckpt_entry *at,
 			  struct star_error *err)
 {
-	struct star_error why = { .text = "there is no such directory" };
+	struct star_error why = { .text = "the directory does not exist" };
 
 	for (unsigned delta = 0; delta < 2; delta++) {
 		char name[CHECKPOINT_ID_MAX], path[CKPT_PATH_MAX];

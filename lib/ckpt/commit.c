@@ -61,7 +61,7 @@ static int make_commit_room(int folder, const char *directory, uint64_t id, stru
 
 		ckpt_name(name, id, delta, "");
 		if (exists(folder, name))
-			return star_error_set(err, -EEXIST, "%.280s/%s is there already", directory, name);
+			return star_error_set(err, -EEXIST, "%.280s/%s already exists", directory, name);
 		ckpt_name(name, id, delta, CKPT_PARTIAL);
 		rc = ckpt_remove_folder(folder, name);
 		if (rc < 0)
@@ -126,7 +126,7 @@ static int split_path(const char *path, char directory[static CKPT_PATH_MAX], ch
 
 	if (!slash || strlen(path) >= CKPT_PATH_MAX || bytes <= ending || bytes - ending >= CHECKPOINT_ID_MAX ||
 	    strcmp(slash + 1 + bytes - ending, CKPT_PARTIAL) != 0)
-		return star_error_set(err, -EINVAL, "%.280s is no checkpoint that is being written", path);
+		return star_error_set(err, -EINVAL, "%.280s is not a checkpoint that is being written", path);
 	snprintf(directory, CKPT_PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 	snprintf(name, CHECKPOINT_ID_MAX, "%.*s", (int)(bytes - ending), slash + 1);
 	return 0;
@@ -144,7 +144,7 @@ static int rename_whole(const char *directory, const char *name, struct star_err
 		return folder;
 	snprintf(partial, sizeof(partial), "%s%s", name, CKPT_PARTIAL);
 	if (exists(folder, name))
-		rc = star_error_set(err, -EEXIST, "%.280s/%s is there already", directory, name);
+		rc = star_error_set(err, -EEXIST, "%.280s/%s already exists", directory, name);
 	else if (renameat(folder, partial, folder, name) < 0)
 		rc = ckpt_io_error(err, -errno, "rename", directory, partial);
 	else if (fsync(folder) < 0) {

@@ -156,7 +156,7 @@ static int read_file(const char *directory, json_t **json, struct star_error *er
 	if (fd == -ELOOP || fd == -EISDIR || fd == -EMEDIUMTYPE)
 		return star_error_set(
 			err, -EBADMSG,
-			"%.300s is no file. It says which tables were dropped; remove it, and those of the "
+			"%.300s is not a regular file. It says which tables were dropped; remove it, and those of the "
 			"newest checkpoint are there again",
 			path);
 	if (fd < 0)

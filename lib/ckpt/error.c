@@ -29,7 +29,7 @@ static const char *advice(int code)
 	case ENOTDIR:
 		return ": make the directory, or mount what it lies on";
 	case EFBIG:
-		return ": the file system, or this process's limit (ulimit -f), allows no greater file";
+		return ": the file system, or this process's limit (ulimit -f), does not allow a larger file";
 	default:
 		return "";
 	}

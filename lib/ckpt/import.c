@@ -243,10 +243,11 @@ static int take_bloom(struct import *m, const json_t *json, struct star_error *e
 	json_array_foreach(counters, i, pair)
 	{
 		if (!read_counter(m, pair))
-			return star_error_set(err, -EINVAL,
-					      "member \"counters\": element %zu is no place in a block and a count up "
-					      "to filter_frequency",
-					      i);
+			return star_error_set(
+				err, -EINVAL,
+				"member \"counters\": element %zu is not a place in a block and a count up "
+				"to filter_frequency",
+				i);
 	}
 	m->blooms++;
 	return put_record(m, CHECKPOINT_BLOOM, &m->bloom, sizeof(m->bloom), err);

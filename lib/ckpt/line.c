@@ -158,7 +158,7 @@ int ckpt_line_read_elements(const json_t *json, const char *name, unsigned dtype
 	json_array_foreach(list, i, element)
 	{
 		if (!ckpt_element_parse(dtype, element, to + i * bytes))
-			return star_error_set(err, -EINVAL, "member \"%s\": element %zu is no %s", name, i,
+			return star_error_set(err, -EINVAL, "member \"%s\": element %zu is not a valid %s", name, i,
 					      dtype_name(dtype));
 	}
 	return 0;

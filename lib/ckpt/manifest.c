@@ -101,7 +101,7 @@ int ckpt_file_from_json(const json_t *json, struct ckpt_file *file, struct star_
 	if (!ckpt_file_name_ok(file->name))
 		return star_error_set(err, -EINVAL,
 				      "member \"name\" is \"%s\": a file's name has letters, digits, '.', '_' and '-', "
-				      "begins with none of these three, and is not the manifest's",
+				      "does not begin with one of these three, and is not the manifest's",
 				      file->name);
 	if (file->bytes % CHECKPOINT_ALIGN)
 		return star_error_set(err, -EINVAL, "member \"bytes\" must be a multiple of %d, not %" PRIu64,
@@ -365,7 +365,7 @@ static char *read_text(int fd, const char *path, size_t *bytes, struct star_erro
 		return NULL;
 	}
 	if (!S_ISREG(status.st_mode) || status.st_size > CKPT_MANIFEST_BYTES_MAX) {
-		ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "it is no file of at most %d bytes",
+		ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "it is not a regular file of at most %d bytes",
 			     CKPT_MANIFEST_BYTES_MAX);
 		return NULL;
 	}
@@ -391,8 +391,8 @@ char *ckpt_manifest_load(int folder, const char *path, size_t *bytes, struct sta
 	char *text;
 
 	if (fd < 0 && errno == ENOENT) {
-		star_error_set(err, -ENOENT, "%s has no %s: it is no checkpoint, or one that was never finished", path,
-			       CKPT_MANIFEST_NAME);
+		star_error_set(err, -ENOENT, "%s has no %s: it is not a checkpoint, or one that was never finished",
+			       path, CKPT_MANIFEST_NAME);
 		return NULL;
 	}
 	if (fd < 0) {

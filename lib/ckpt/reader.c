@@ -116,7 +116,7 @@ struct ckpt_reader *ckpt_reader_create(const char *path, const struct ckpt_manif
 
 	if (!ckpt_file_name_ok(file->name) || file->bytes % CHECKPOINT_ALIGN || file->bytes < CKPT_FILE_BYTES_MIN ||
 	    strlen(path) >= CKPT_PATH_MAX) {
-		star_error_set(err, -EINVAL, "\"%.64s\" is no file of a checkpoint", file->name);
+		star_error_set(err, -EINVAL, "\"%.64s\" is not a file of a checkpoint", file->name);
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));

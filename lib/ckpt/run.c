@@ -97,7 +97,7 @@ int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const st
 	memcpy(run, payload + begin, sizeof(*run));
 	spec = ckpt_manifest_object(manifest, run->object);
 	if (!spec)
-		return refuse_run(err, run, begin, "the manifest knows no such object");
+		return refuse_run(err, run, begin, "the manifest does not list this object");
 	each = record_bytes(manifest, spec, run->kind);
 	if (!each || run->reserved)
 		return refuse_run(err, run, begin, "this kind is unknown, or has no place there");
@@ -157,7 +157,7 @@ int ckpt_run_check(const struct ckpt_manifest *manifest, const struct checkpoint
 	const char *fault = NULL;
 
 	if (!spec || ckpt_row_shape(spec, &shape) < 0)
-		return refuse_run(err, run, 0, "the manifest knows no such object");
+		return refuse_run(err, run, 0, "the manifest does not list this object");
 	if (run->kind == CHECKPOINT_TABLE)
 		fault = table_fault(records);
 	for (uint32_t i = 0; i < run->count && !fault; i++) {

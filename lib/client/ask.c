@@ -18,7 +18,7 @@ char *star_ask(const char *address, const char *method, const char *params, uint
 
 	if (params && !json_is_object(json)) {
 		json_decref(json);
-		star_error_set(err, -EINVAL, "the parameters of \"%.64s\" are no JSON object", method);
+		star_error_set(err, -EINVAL, "the parameters of \"%.64s\" are not a JSON object", method);
 		return NULL;
 	}
 	client = jsonrpc_connect_by(getenv("STAR_KEY"), address, until_us - clock_us(), err);

@@ -80,9 +80,10 @@ static int check_type(const struct star_op *op, uint32_t i, struct star_error *e
 	const unsigned dtype = op->dtype ? dtype_parse(op->dtype) : spec->dtype;
 
 	if (!dtype)
-		return star_error_set(err, -EINVAL,
-				      "operation %u on \"%s\": there is no element type \"%.40s\"; possible are %s", i,
-				      spec->name, op->dtype, dtype_names());
+		return star_error_set(
+			err, -EINVAL,
+			"operation %u on \"%s\": there is no element type \"%.40s\"; possible values are %s", i,
+			spec->name, op->dtype, dtype_names());
 	if (!dtype_converts(dtype, spec->dtype))
 		return star_error_set(
 			err, -EINVAL,
@@ -122,7 +123,7 @@ static int check_push(const struct star_op *op, uint32_t i, struct star_error *e
 		return op->rate == 0 && op->scale == 0 && !(op->flags & (STAR_RATE | STAR_SCALE))
 			       ? 0
 			       : star_error_set(err, -EINVAL,
-						"operation %u on \"%s\" has a rate or a scale, and is no push", i,
+						"operation %u on \"%s\" has a rate or a scale, but is not a push", i,
 						spec->name);
 	if (spec->optim.kind == OPTIM_NONE)
 		return star_error_set(err, -EINVAL,
@@ -201,8 +202,8 @@ int client_check_op(const struct star_cluster *cluster, const struct star_op *op
 		return client_run_check_op(cluster, op, i, err);
 	if (op->kind < STAR_PULL || op->kind > STAR_COMMIT)
 		return star_error_set(err, -EINVAL,
-				      "operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "
-				      "STAR_ASSIGN, STAR_RUN and STAR_COMMIT, but %d",
+				      "operation %u is not one of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "
+				      "STAR_ASSIGN, STAR_RUN and STAR_COMMIT: its kind is %d",
 				      i, (int)op->kind);
 	if (!op->table)
 		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);

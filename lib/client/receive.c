@@ -148,9 +148,9 @@ static bool open_record(struct channel *ch, struct wire_frame *frame, char *payl
 	const char *wrong = NULL;
 
 	if (!client_seal_open(ch, frame, payload))
-		wrong = "is not who sent this reply, or it was changed on the way";
+		wrong = "did not send this reply, or it was changed on the way";
 	else if (frame->status == WIRE_NO_TICKET)
-		wrong = "does not take the key any more, or found a request changed on the way";
+		wrong = "no longer accepts the key, or found a request changed on the way";
 	if (wrong)
 		return bad_record(ch, wrong, self);
 	wrong = check_frame_header(ch, frame);

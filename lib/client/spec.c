@@ -21,8 +21,8 @@ static int parse_name(const struct object_spec *spec, const char *what, const ch
 {
 	*number = name ? parse(name) : standard;
 	return *number ? 0
-		       : star_error_set(err, -EINVAL, "\"%s\": there is no %s \"%.40s\"; possible are %s", spec->name,
-					what, name, possible);
+		       : star_error_set(err, -EINVAL, "\"%s\": there is no %s \"%.40s\"; possible values are %s",
+					spec->name, what, name, possible);
 }
 
 static int fill_shape(struct object_spec *spec, const struct star_spec *from, struct star_error *err)

@@ -42,7 +42,7 @@ static int read_answer(const json_t *json, uint64_t asked_ns, struct client_tick
 	if (kind == SECURE_DATA_OPEN || kind == SECURE_DATA_KINDS ||
 	    !read_bytes(text, ticket->ticket.bytes, SECURE_TICKET_BYTES) ||
 	    !read_bytes(secret, ticket->secret, SECURE_HASH_BYTES))
-		return star_error_set(err, -EPROTO, "the node has answered something that is no ticket");
+		return star_error_set(err, -EPROTO, "the node's answer is not a ticket");
 	ticket->until_ns = asked_ns + good_for_s * UINT64_C(1000000000);
 	return 0;
 }

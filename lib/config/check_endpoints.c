@@ -126,7 +126,7 @@ static int check_own(const struct config_load *load, uint32_t index, struct star
 	if (c->stack == CONFIG_STACK_DPDK && !find_address(c, e->data.host, addresses, sizeof(addresses)))
 		return config_fail(
 			&origin, err,
-			"the data address %s of this node is the address of none of its ports, which have %s; "
+			"the data address %s of this node is not an address of one of its ports, which have %s; "
 			"write %s=%s, or give a port that address",
 			show_address(&e->data).text, addresses, show_address(&e->control).text,
 			example(c, e->data.port).text);

@@ -56,7 +56,7 @@ static int open_audit(const char *path, struct star_error *err)
 	if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
 		return fd;
 	close(fd);
-	return star_error_set(err, -EINVAL, "the audit log %.200s is no file", path);
+	return star_error_set(err, -EINVAL, "the audit log %.200s is not a regular file", path);
 }
 
 /* Reads the end of the file, which has the last complete line; anything after that belongs to an incomplete one. */
@@ -78,7 +78,8 @@ static int read_end(struct audit *audit, struct star_error *err)
 	end = n ? memrchr(text, '\n', (size_t)n) : NULL;
 	audit->cut = (uint64_t)n - (end ? (uint64_t)(end - text) + 1 : 0);
 	if (audit->cut >= AUDIT_LINE_MAX || (!end && from))
-		return star_error_set(err, -EINVAL, "%.200s is no audit log: its last line is too long", audit->path);
+		return star_error_set(err, -EINVAL, "%.200s is not an audit log: its last line is too long",
+				      audit->path);
 	if (audit->cut && ftruncate(audit->fd, file.st_size - (off_t)audit->cut) < 0)
 		return cannot(-errno, "repair", audit->path, err);
 	if (!end)
@@ -88,7 +89,7 @@ static int read_end(struct audit *audit, struct star_error *err)
 	if (control_audit_verify_line(line, (size_t)(end - line), audit->path, 0, &check, NULL) < 0)
 		return star_error_set(
 			err, -EINVAL,
-			"%.200s is no audit log: its last line is none of one; name another file, or move it "
+			"%.200s is not an audit log: its last line has another format; name another file, or move it "
 			"away",
 			audit->path);
 	audit->number = check.last + 1;

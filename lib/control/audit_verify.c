@@ -35,7 +35,7 @@ static const char *look_at_line(const json_t *json, struct audit_check *check)
 
 	if (!json_is_integer(number) || json_integer_value(number) < 0 || !previous ||
 	    strlen(previous) != AUDIT_HASH_TEXT - 1)
-		return "it is no line of an audit log";
+		return "it is not a line of an audit log";
 	n = (uint64_t)json_integer_value(number);
 	if (check->lines == 0) {
 		check->first = n;
@@ -64,7 +64,7 @@ int control_audit_verify_line(const char *line, size_t bytes, const char *name, 
 	if (bytes >= AUDIT_LINE_MAX)
 		return bad(name, number, "it is longer than any line of an audit log", err);
 	json = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &ignored);
-	why = json_is_object(json) ? look_at_line(json, check) : "it is no JSON object";
+	why = json_is_object(json) ? look_at_line(json, check) : "it is not a JSON object";
 	json_decref(json);
 	if (why)
 		return bad(name, number, why, err);
@@ -83,7 +83,7 @@ int control_audit_verify(FILE *file, const char *name, struct audit_check *check
 
 		number++;
 		if (bytes == 0 || line[bytes - 1] != '\n')
-			rc = bad(name, number, feof(file) ? "it has no end" : "it is no line of an audit log", err);
+			rc = bad(name, number, feof(file) ? "it has no end" : "it is not a line of an audit log", err);
 		else
 			rc = control_audit_verify_line(line, bytes - 1, name, number, check, err);
 	}

@@ -513,7 +513,8 @@ int control_checkpointer_save(struct control *control, const json_t *params, jso
 	    (json_object_get(params, "keep") && jsonrpc_member_u32(params, "keep", 1, 10000, &keep, err) < 0))
 		return control_invalid(err);
 	if (strcmp(kind, "auto") != 0 && strcmp(kind, "full") != 0 && strcmp(kind, "delta") != 0) {
-		star_error_set(err, -EINVAL, "member \"kind\" is \"%s\"; possible are auto, full and delta", kind);
+		star_error_set(err, -EINVAL, "member \"kind\" is \"%s\"; possible values are auto, full and delta",
+			       kind);
 		return control_invalid(err);
 	}
 	if (keep > control->config->checkpoint_keep && keep > control->config->checkpoint_keep_max) {

@@ -78,7 +78,7 @@ static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 			       : star_error_set(err, -errno, "cannot look at %s: %s", path, strerrordesc_np(errno));
 	if (!S_ISSOCK(there.st_mode))
 		return star_error_set(err, -EEXIST,
-				      "%s is there and is no socket; remove it, or give another control.socket", path);
+				      "%s exists and is not a socket; remove it, or give another control.socket", path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return star_error_set(err, -errno, "cannot open a socket: %s", strerrordesc_np(errno));

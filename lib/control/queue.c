@@ -347,7 +347,7 @@ static int load_queue(struct control_queues *queues, const json_t *saved, struct
 	uint64_t next;
 
 	if (!json_is_object(saved))
-		return star_error_set(err, -EINVAL, "it is no object");
+		return star_error_set(err, -EINVAL, "it is not an object");
 	if (jsonrpc_member_only(saved, members, err) < 0 ||
 	    jsonrpc_member_string(saved, "name", QUEUE_NAME_MAX, &spec.name, err) < 0 ||
 	    jsonrpc_member_string(saved, "text", QUEUE_TEXT_MAX, &spec.text, err) < 0 ||

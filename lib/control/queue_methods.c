@@ -54,7 +54,8 @@ static uint64_t *read_slices(const json_t *params, const char *name, uint32_t *c
 	json_array_foreach(list, i, slice)
 	{
 		if (!jsonrpc_member_to_u64(slice, &slices[i])) {
-			star_error_set(err, -EINVAL, "member \"%s\": element %zu is no slice's number", name, i);
+			star_error_set(err, -EINVAL, "member \"%s\": element %zu is not the number of a slice", name,
+				       i);
 			free(slices);
 			return NULL;
 		}

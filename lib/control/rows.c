@@ -60,7 +60,8 @@ static uint64_t *read_keys(const json_t *params, uint32_t *count, struct star_er
 	{
 		if (jsonrpc_member_to_u64(key, &keys[i]))
 			continue;
-		star_error_set(err, -EINVAL, "member \"keys\": element %zu is no key, a number from 0 to 2^64 - 1", i);
+		star_error_set(err, -EINVAL, "member \"keys\": element %zu is not a key (a number from 0 to 2^64 - 1)",
+			       i);
 		free(keys);
 		return NULL;
 	}

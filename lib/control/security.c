@@ -35,7 +35,7 @@ int control_security_create(struct control *control, struct star_error *err)
 			return err->code;
 		log_info("the control plane lets in %u principals, with keys of %s; the data network %s",
 			 secure_ring_principals(control->ring), config->security_control_keys,
-			 control->tickets ? "lets in who has a ticket" : "is open to whoever reaches it");
+			 control->tickets ? "admits clients with a ticket" : "is open to anyone who reaches it");
 	} else {
 		log_warn(
 			"security.control_keys is not set: anyone who can reach the control address %s gets in without "
@@ -105,7 +105,8 @@ int control_security_ticket(struct control *control, const struct line_connectio
 				      "the data network of PS task %u is open: it takes no tickets (security.data)",
 				      control->task);
 	if (!principal || principal->role >= SECURE_ROLES)
-		return star_error_set(err, -EPERM, "a ticket is for who comes with a key, at the control address");
+		return star_error_set(err, -EPERM,
+				      "a ticket is given only to those who present a key, at the control address");
 	/* Of a pair only the node that serves accepts it; the caller then tries the other one. */
 	pthread_mutex_lock(&control->lock);
 	rc = control->pair_waits[0] ? star_error_set(err, -EAGAIN, "PS task %u gives no tickets: %s", control->task,
@@ -115,7 +116,7 @@ int control_security_ticket(struct control *control, const struct line_connectio
 	if (rc < 0)
 		return rc;
 	if (!secure_tickets_may_have(control->tickets, principal))
-		return star_error_set(err, -EPERM, "\"%s\", of role %s, has no right to any table (security.rights)",
+		return star_error_set(err, -EPERM, "\"%s\", of role %s, has no rights to any table (security.rights)",
 				      principal->principal, secure_role_name(principal->role));
 	rc = secure_tickets_issue(control->tickets, principal, clock_ns(), &ticket, secret, err);
 	if (rc < 0)

@@ -58,7 +58,8 @@ int control_unknown_table(const struct control *control, const char *name, struc
 	names[count] = NULL;
 	return count ? star_error_set(err, -ENOENT, "there is no table or variable \"%s\"; did you mean \"%s\"?", name,
 				      nearest_name(name, names, sizeof(names[0])))
-		     : star_error_set(err, -ENOENT, "there is no table or variable \"%s\", nor any other", name);
+		     : star_error_set(err, -ENOENT, "there is no table or variable \"%s\"; the cluster has none at all",
+				      name);
 }
 
 const struct object_spec *control_table(const struct control *control, const char *name, struct star_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of kernels, and helpers of several kernels. */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

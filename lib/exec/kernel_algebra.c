@@ -3,7 +3,7 @@
  * Matrix products, by OpenBLAS with one thread per call. Large products are divided into blocks of rows of the result,
  * by sizes alone: a library that divides by the number of threads would return different bits for each number.
  */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include <cblas.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  * Elementwise kernels. One function for each operation and element type processes a contiguous range; integers wrap
  * around, as in NumPy.
  */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include <string.h>
 

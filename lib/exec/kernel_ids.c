@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids: distinct ones, and crosses of columns. */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include <string.h>
 

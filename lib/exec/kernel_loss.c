@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The loss of each row, and its gradient. */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 enum { GRAIN = 1024 };
 

@@ -3,7 +3,7 @@
  * Softmax, and layer and batch norm with their gradients (Ba, Kiros, Hinton, arXiv:1607.06450; Ioffe, Szegedy, ICML
  * 2015). The team divides the rows, or blocks of columns where sums are taken down the columns.
  */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 enum { COLUMNS = 64, GRAIN = 8192 };
 

@@ -3,7 +3,7 @@
  * Random numbers and dropout. Element e of step s is a word of Philox (counter e / 4 and s; key from the seeds of plan
  * and node), and depends on nothing else: so a gradient draws the same mask again, and so does a step that is repeated.
  */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include "base/hash.h"
 #include "tensor/philox.h"

@@ -3,7 +3,7 @@
  * Sums, means and maxima over some dimensions. Floats are summed in float64, in an order that depends on the shape
  * alone.
  */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include "tensor/sums.h"
 

@@ -3,7 +3,7 @@
  * Adds rows to the targets that an index gives: embedding bags, and the gradient of gather. The rows of a target are
  * added in their order, by one thread, whatever the team's size: either the columns or the targets are divided.
  */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels that only move elements, which are therefore just 4 or 8 bytes. */
-#include "exec/kernels.h"
+#include "exec/kernel_internal.h"
 
 #include <string.h>
 

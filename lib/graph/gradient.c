@@ -6,6 +6,7 @@
 
 #include "backward.h"
 #include "internal.h"
+#include "origin.h"
 
 /* ---- a walk ---- */
 
@@ -104,6 +105,15 @@ static void place_like(struct graph *graph, uint32_t first, const struct graph_n
 	}
 }
 
+/* Names the node that the author wrote, as the origin of the nodes that a rule has added. */
+static void set_origins(struct graph *graph, uint32_t first, const struct graph_node *node)
+{
+	const char *origin = graph_origin(node);
+
+	for (uint32_t n = first; n < graph->nodes_count; n++)
+		graph_set_origin(graph->nodes[n], origin ? origin : node->name);
+}
+
 void graph_backward_walk(struct backward *b)
 {
 	for (uint32_t n = b->nodes_count; n-- > 0 && !b->graph->err.code;) {
@@ -126,6 +136,7 @@ void graph_backward_walk(struct backward *b)
 			return;
 		}
 		rule(b, node, g);
+		set_origins(b->graph, before, node);
 		if (node->op != GRAPH_READ && node->op != GRAPH_LOOKUP && !node->body)
 			place_like(b->graph, before, node);
 	}
@@ -343,10 +354,10 @@ static bool note_asked(struct graph *graph, const struct graph_value *of, uint32
 		if (type && type->dtype == 0) {
 			asked->names[asked->count++] = graph_resource(graph, of[i])->name;
 		} else if (!graph_backward_is_float(type)) {
-			graph_fail(
-				graph, NULL,
-				"gradients exist only for floats, variables and tables, and number %u is none of these",
-				i);
+			graph_fail(graph, NULL,
+				   "gradients exist only for floats, variables and tables, and number %u is not one of "
+				   "these",
+				   i);
 			return false;
 		}
 	}

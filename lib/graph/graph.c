@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "origin.h"
 
 enum { CHUNK_BYTES = 64 * 1024 };
 
@@ -17,6 +18,12 @@ struct chunk {
 	struct chunk *next;
 	size_t used, bytes;
 	_Alignas(64) uint8_t data[];
+};
+
+/* A node, with a member that only this file uses: libstartrain's programs know the size of struct graph_node. */
+struct whole_node {
+	struct graph_node node;
+	const char *origin;
 };
 
 /* A graph, with members that only this file uses. */
@@ -36,6 +43,16 @@ struct graph_arena {
 static struct whole *whole_of(const struct graph *graph)
 {
 	return (struct whole *)(uintptr_t)graph;
+}
+
+const char *graph_origin(const struct graph_node *node)
+{
+	return ((const struct whole_node *)node)->origin;
+}
+
+void graph_set_origin(struct graph_node *node, const char *name)
+{
+	((struct whole_node *)node)->origin = name;
 }
 
 static int by_name(const void *a, const void *b)
@@ -470,7 +487,7 @@ struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *
 		return graph_fail(graph, spec->name, "there is no operation %d", spec->op);
 	if (spec->attrs_count > GRAPH_ATTRS_MAX)
 		return graph_fail(graph, spec->name, "a node may have at most %d attributes", GRAPH_ATTRS_MAX);
-	node = node_room(graph) ? graph_memory(graph, sizeof(*node)) : NULL;
+	node = node_room(graph) ? graph_memory(graph, sizeof(struct whole_node)) : NULL;
 	if (!node)
 		return GRAPH_NONE;
 	node->op = spec->op;

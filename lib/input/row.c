@@ -104,9 +104,10 @@ int input_column(enum input_format format, const char *text, struct star_error *
 						       : "without a format or a schema columns have no names:",
 						least, most);
 	column = named_column(format, text, number, names);
-	return column >= 0 ? column
-			   : star_error_set(err, -EINVAL, "there is no categorical column \"%.40s\"; there are %s",
-					    text, names);
+	return column >= 0
+		       ? column
+		       : star_error_set(err, -EINVAL, "there is no categorical column \"%.40s\"; the columns are %s",
+					text, names);
 }
 
 struct input_shape input_shape(enum input_format format)

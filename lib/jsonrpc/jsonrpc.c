@@ -40,7 +40,7 @@ static int unreachable(struct star_error *err, int code, const char *address)
 			address);
 	case ENOENT:
 		return star_error_set(err, code,
-				      "cannot reach %s: there is no such socket; is starserver running? "
+				      "cannot reach %s: the socket does not exist; is starserver running? "
 				      "(its option control.socket names it)",
 				      address);
 	case EACCES:

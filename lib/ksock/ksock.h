@@ -22,30 +22,9 @@
 #include <stdint.h>
 
 #include "base/wheel.h"
+#include "ksock/counters.h"
 #include "rpc/transport.h"
 #include "star_error.h"
-
-/* X(name, what it counts). */
-#define KSOCK_COUNTERS(X) \
-	X(accepted, "connections accepted") \
-	X(refused, "connections refused: rpc had no stream for them") \
-	X(accept_failed, "connections not accepted: no file descriptor or memory; tried again later") \
-	X(idle_closed, "connections closed for a new one because the table was full: the one idle for longest, or " \
-		       "one of an address with many") \
-	X(resets, "connections ended by an error of the socket") \
-	X(unsent_timeouts, "connections dropped while closing: the peer did not read") \
-	X(no_mbuf, "turns in which nothing was received: no mbuf left") \
-	X(bytes_in, "bytes received") \
-	X(bytes_out, "bytes given to the kernel") \
-	X(reads, "reads from a socket that the kernel completed") \
-	X(writes, "writes to a socket that the kernel completed") \
-	X(enters, "io_uring_enter calls; 0 with epoll")
-
-struct ksock_counters {
-#define X(name, text) uint64_t name;
-	KSOCK_COUNTERS(X)
-#undef X
-};
 
 /* How a reactor waits for its sockets, reads and writes them. AUTO: io_uring where the kernel allows it, else epoll. */
 enum ksock_io_choice { KSOCK_IO_AUTO, KSOCK_IO_EPOLL, KSOCK_IO_URING };

@@ -27,10 +27,11 @@ static int check_interface_options(const struct net *net, const struct net_inter
 
 		v6 |= !v4;
 		if (!net_address_is_host(&a->address) || a->prefix < 1 || a->prefix > (v4 ? 32u : 128u))
-			return star_error_set(err, -EINVAL,
-					      "interface %u: address %u is no host's, or its prefix of %u bits "
-					      "is out of range",
-					      i, j, a->prefix);
+			return star_error_set(
+				err, -EINVAL,
+				"interface %u: address %u is not a host address, or its prefix of %u bits "
+				"is out of range",
+				i, j, a->prefix);
 	}
 	if (interface->mtu < (v6 ? (uint16_t)NET_MTU6_MIN : 576) || interface->vlan >= NET_VLAN_MAX ||
 	    interface->mtu > rte_pktmbuf_data_room_size(net->memory.pool) - RTE_PKTMBUF_HEADROOM)

@@ -191,10 +191,10 @@ struct tcp_conn {
 	uint32_t keep_idle_s, keep_interval_s; /* 0: no keepalive */
 	uint32_t user_timeout_ms;
 	/* the sender (tcp_sender.h): the states of segments */
-	struct tcp_segment_list flying, lost, skips;
+	struct tcp_segment_list in_flight, lost, skips;
 	struct rte_mbuf *lost_at; /* where the last one was inserted into lost */
 	uint32_t queued_segments; /* ever */
-	uint32_t pipe;		  /* bytes of those in flying */
+	uint32_t pipe;		  /* bytes of those in in_flight */
 	uint32_t sacked_segs, lost_segs, retrans_segs, total_retrans;
 	uint32_t reno_sacked; /* bytes that duplicate ACKs stand for, without SACK */
 	uint32_t fack;	      /* the end of the last one delivered */

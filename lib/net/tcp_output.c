@@ -206,9 +206,9 @@ static bool ends_burst(const struct tcp_conn *conn, const struct net_priv *p)
 	const struct net_priv *next = net_priv(p->next), *before;
 	const uint32_t bytes = RTE_MIN(next->payload_len, conn->mss);
 
-	if (!conn->flying.last)
+	if (!conn->in_flight.last)
 		return false;
-	before = net_priv(conn->flying.last);
+	before = net_priv(conn->in_flight.last);
 	return before->sent_ns == conn->net->now_ns && tcp_end(before) == p->seq &&
 	       (tcp_pipe(conn) + p->payload_len + bytes > conn->cwnd ||
 		seq_lt(conn->snd_una + conn->snd_wnd, next->seq + bytes));

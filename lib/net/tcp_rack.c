@@ -97,7 +97,7 @@ bool tcp_rack_detect(struct tcp_conn *conn)
 
 	tcp_timer_stop(conn, TCP_TIMER_REORDER);
 	/* The list is in sending order: after the first segment that is not late, none is. */
-	while ((m = conn->flying.first)) {
+	while ((m = conn->in_flight.first)) {
 		const struct net_priv *p = net_priv(m);
 		int64_t left;
 
@@ -140,7 +140,7 @@ void tcp_tlp_send(struct tcp_conn *conn)
 	const bool news = m && seq_le(tcp_end(net_priv(m)), conn->snd_una + conn->snd_wnd);
 
 	if (!news)
-		m = conn->flying.last;
+		m = conn->in_flight.last;
 	if (!(m ? tcp_transmit(conn, m) : tcp_transmit_fin(conn)))
 		return;
 	conn->net->counters.tcp_loss_probes++;

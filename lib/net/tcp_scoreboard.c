@@ -44,22 +44,22 @@ void tcp_queue_append(struct tcp_conn *conn, struct rte_mbuf *m)
 }
 
 /* Marks a segment as in flight. */
-static void fly(struct tcp_conn *conn, struct rte_mbuf *m)
+static void mark_in_flight(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	struct net_priv *p = net_priv(m);
 
-	list_insert(&conn->flying, m, conn->flying.last);
-	p->segment |= TCP_SEG_FLYING;
+	list_insert(&conn->in_flight, m, conn->in_flight.last);
+	p->segment |= TCP_SEG_IN_FLIGHT;
 	conn->pipe += p->payload_len;
 	conn->retrans_segs += p->transmissions > 1;
 }
 
-static void land_segment(struct tcp_conn *conn, struct rte_mbuf *m)
+static void unmark_in_flight(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	struct net_priv *p = net_priv(m);
 
-	list_remove(&conn->flying, m);
-	p->segment &= (uint8_t)~TCP_SEG_FLYING;
+	list_remove(&conn->in_flight, m);
+	p->segment &= (uint8_t)~TCP_SEG_IN_FLIGHT;
 	conn->pipe -= p->payload_len;
 	conn->retrans_segs -= p->transmissions > 1;
 }
@@ -74,8 +74,8 @@ static void lost_remove(struct tcp_conn *conn, struct rte_mbuf *m)
 /* Removes a segment from its list. */
 static void take_out_segment(struct tcp_conn *conn, struct rte_mbuf *m)
 {
-	if (net_priv(m)->segment & TCP_SEG_FLYING)
-		land_segment(conn, m);
+	if (net_priv(m)->segment & TCP_SEG_IN_FLIGHT)
+		unmark_in_flight(conn, m);
 	else if (net_priv(m)->segment & TCP_SEG_LOST)
 		lost_remove(conn, m);
 }
@@ -101,8 +101,8 @@ void tcp_scoreboard_lose(struct tcp_conn *conn, struct rte_mbuf *m)
 {
 	struct net_priv *p = net_priv(m);
 
-	if (p->segment & TCP_SEG_FLYING)
-		land_segment(conn, m);
+	if (p->segment & TCP_SEG_IN_FLIGHT)
+		unmark_in_flight(conn, m);
 	else if (p->segment & TCP_SEG_LOST)
 		return;
 	conn->lost_segs += !(p->segment & TCP_SEG_LOST);
@@ -118,7 +118,7 @@ void tcp_queue_sent(struct tcp_conn *conn, struct rte_mbuf *m)
 	p->sent_ns = conn->net->now_ns;
 	if (p->transmissions < UINT8_MAX)
 		p->transmissions++;
-	fly(conn, m);
+	mark_in_flight(conn, m);
 	if (m == conn->send_next) {
 		conn->send_next = p->next;
 		conn->snd_nxt = tcp_end(p);
@@ -136,14 +136,14 @@ bool tcp_queue_split(struct tcp_conn *conn, struct rte_mbuf *m, uint32_t bytes)
 	r->seq += bytes;
 	r->payload_off += bytes;
 	r->payload_len -= bytes;
-	r->segment &= TCP_SEG_FLYING | TCP_SEG_LOST;
+	r->segment &= TCP_SEG_IN_FLIGHT | TCP_SEG_LOST;
 	p->payload_len = (uint16_t)bytes;
 	p->next = rest;
 	if (conn->send_tail == m)
 		conn->send_tail = rest;
 	conn->lost_segs += !!(r->segment & TCP_SEG_LOST);
-	if (r->segment & TCP_SEG_FLYING) {
-		list_insert(&conn->flying, rest, m);
+	if (r->segment & TCP_SEG_IN_FLIGHT) {
+		list_insert(&conn->in_flight, rest, m);
 		conn->retrans_segs += r->transmissions > 1;
 	} else if (r->segment & TCP_SEG_LOST) {
 		list_insert(&conn->lost, rest, m);
@@ -204,7 +204,7 @@ void tcp_queue_release(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)
 				break;
 			if (!(p->segment & TCP_SEG_SACKED))
 				a->delivered += part;
-			if (p->segment & TCP_SEG_FLYING)
+			if (p->segment & TCP_SEG_IN_FLIGHT)
 				conn->pipe -= part;
 			p->seq = ack;
 			p->payload_off += part;
@@ -333,7 +333,7 @@ bool tcp_scoreboard_lose_larger(struct tcp_conn *conn, uint32_t bytes)
 	bool any = false;
 
 	for (struct rte_mbuf *m = conn->send_head; m && m != conn->send_next; m = net_priv(m)->next)
-		if (net_priv(m)->segment & TCP_SEG_FLYING && net_priv(m)->payload_len > bytes) {
+		if (net_priv(m)->segment & TCP_SEG_IN_FLIGHT && net_priv(m)->payload_len > bytes) {
 			tcp_scoreboard_lose(conn, m);
 			any = true;
 		}
@@ -349,8 +349,8 @@ void tcp_scoreboard_undo(struct tcp_conn *conn)
 		struct net_priv *p = net_priv(m);
 
 		lost_remove(conn, m);
-		list_insert(&conn->flying, m, NULL);
-		p->segment = (uint8_t)((p->segment & ~TCP_SEG_LOST) | TCP_SEG_FLYING);
+		list_insert(&conn->in_flight, m, NULL);
+		p->segment = (uint8_t)((p->segment & ~TCP_SEG_LOST) | TCP_SEG_IN_FLIGHT);
 		conn->lost_segs--;
 		conn->pipe += p->payload_len;
 		conn->retrans_segs += p->transmissions > 1;
@@ -368,6 +368,6 @@ void tcp_queue_clear(struct tcp_conn *conn)
 		m = next;
 	}
 	conn->send_head = conn->send_next = conn->send_tail = conn->lost_at = NULL;
-	conn->flying = conn->lost = conn->skips = (struct tcp_segment_list){ NULL, NULL };
+	conn->in_flight = conn->lost = conn->skips = (struct tcp_segment_list){ NULL, NULL };
 	conn->pipe = conn->sacked_segs = conn->lost_segs = conn->retrans_segs = 0;
 }

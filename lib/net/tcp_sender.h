@@ -4,12 +4,12 @@
  * them, loss detection and recovery. The queue has one mbuf for each segment, in order of sequence numbers; net_priv
  * has its state:
  *
- *   waiting (from send_next on) -> flying -> gone, when it is acknowledged
+ *   waiting (from send_next on) -> in flight -> gone, when it is acknowledged
  *                                   |  ^
  *                                   v  |
  *                                   lost            or -> sacked, from either
  *
- * Flying segments (in flight) are in conn->flying, in the order of their last transmission. Lost ones that have not
+ * Segments in flight are in conn->in_flight, in the order of their last transmission. Lost ones that have not
  * been sent again are in conn->lost, ordered by sequence number as far as that is cheap. No ACK makes the code walk
  * over the whole window: each step handles a segment that has just changed its state, or skips a run that was SACKed
  * before. On the stack's thread.
@@ -21,8 +21,8 @@
 #include "net/tcp_internal.h"
 
 enum tcp_segment_state {
-	TCP_SEG_FLYING = 1 << 0,
-	TCP_SEG_LOST = 1 << 1, /* stays set while it flies again */
+	TCP_SEG_IN_FLIGHT = 1 << 0,
+	TCP_SEG_LOST = 1 << 1, /* stays set while it is in flight again */
 	TCP_SEG_SACKED = 1 << 2,
 	TCP_SEG_SKIP = 1 << 3, /* in conn->skips */
 };
@@ -71,12 +71,12 @@ void tcp_queue_sent(struct tcp_conn *conn, struct rte_mbuf *m);
 /* Processes an ACK's SACK blocks (RFC 2018, 2883). una: snd_una before that ACK. */
 void tcp_scoreboard_sack(struct tcp_conn *conn, const struct tcp_segment *s, uint32_t una, struct tcp_ack *a);
 void tcp_scoreboard_lose(struct tcp_conn *conn, struct rte_mbuf *m);
-/* After a timeout: marks as lost what is flying, except for what was sent very recently; with reneged, also what the
+/* After a timeout: marks segments in flight as lost, except those sent very recently; with reneged, also what the
  * peer once SACKed. */
 void tcp_scoreboard_timeout(struct tcp_conn *conn, bool reneged);
-/* Marks all flying segments of more than `bytes` bytes as lost. Returns whether there were any. */
+/* Marks all segments in flight of more than `bytes` bytes as lost. Returns whether there were any. */
 bool tcp_scoreboard_lose_larger(struct tcp_conn *conn, uint32_t bytes);
-/* Segments that were marked as lost are flying again. */
+/* Segments that were marked as lost are in flight again. */
 void tcp_scoreboard_undo(struct tcp_conn *conn);
 
 /* tcp_rack.c: loss by time, and tail-loss probes (RFC 8985) */

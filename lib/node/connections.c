@@ -249,7 +249,7 @@ static int parse_state(const char *text, uint32_t *states, struct star_error *er
 				*to = (char)tolower((unsigned char)*name);
 		}
 	}
-	return star_error_set(err, -EINVAL, "there is no state \"%.32s\"; there are %s", text, names);
+	return star_error_set(err, -EINVAL, "there is no state \"%.32s\"; the states are %s", text, names);
 }
 
 /* An address, with or without a port. */

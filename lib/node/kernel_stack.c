@@ -64,7 +64,7 @@ void node_shard_explain_sockets(const struct shard *shard, struct star_error *er
 
 	if (err->code == -EADDRNOTAVAIL)
 		star_error_set(err, -EADDRNOTAVAIL,
-			       "the data address %s is no address of this machine (`ip address` lists them): with "
+			       "the data address %s is not an address of this machine (`ip address` lists them): with "
 			       "network.stack = \"kernel\" it must be one",
 			       at.text);
 	else if (err->code == -EADDRINUSE)

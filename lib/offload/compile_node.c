@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile_internal.h"
+#include "graph/origin.h"
 #include "offload/cut.h"
 
 enum { DIM_MAX = 4096, DEPTH_MAX = 64, BLOCK_LEAST = 512 };
@@ -87,9 +88,15 @@ bool offload_compile_may_move(const struct graph *graph, const struct graph_node
 
 int offload_compile_not_done(const struct compile_build *b, const char *why)
 {
-	return star_error_set(b->err, -ENOTSUP,
-			      "node \"%s\": PS tasks do not support %s%s: give it the device /job:worker",
-			      b->node->name, graph_op_name(b->node->op), why);
+	const char *origin = graph_origin(b->node);
+
+	return origin ? star_error_set(b->err, -ENOTSUP,
+				       "node \"%s\", for the gradient of \"%s\": PS tasks do not support %s%s: give "
+				       "\"%s\" the device /job:worker",
+				       b->node->name, origin, graph_op_name(b->node->op), why, origin)
+		      : star_error_set(b->err, -ENOTSUP,
+				       "node \"%s\": PS tasks do not support %s%s: give it the device /job:worker",
+				       b->node->name, graph_op_name(b->node->op), why);
 }
 
 /* ---- values ---- */

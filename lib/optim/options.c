@@ -134,8 +134,8 @@ int optim_options_check(const struct optim_options *options, struct star_error *
 	int result = 0;
 
 	if (!optim_kind_name(options->kind))
-		return star_error_set(err, -EINVAL, "there is no optimizer number %u: there are %s", options->kind,
-				      optim_kind_names());
+		return star_error_set(err, -EINVAL, "there is no optimizer number %u: the optimizers are %s",
+				      options->kind, optim_kind_names());
 #define X(name, least, most, text) \
 	if (!result) \
 		result = check_number(options, OPTION(name), #name, options->name, idle_value(least, most), least, \

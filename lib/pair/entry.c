@@ -25,7 +25,7 @@ static int read_members(const json_t *json, const char *own, const char *peer, s
 	entry->paired = strcmp(mode, "paired") == 0;
 	entry->taking = strcmp(mode, "taking") == 0;
 	if (!entry->paired && !entry->taking && strcmp(mode, "solo") != 0)
-		return star_error_set(err, -EBADMSG, "its mode is none of solo, paired and taking");
+		return star_error_set(err, -EBADMSG, "its mode is not solo, paired or taking");
 	if (!entry->mine && strcmp(primary, peer) != 0)
 		return star_error_set(err, -EPERM,
 				      "it names %.100s, which is neither %.100s nor %.100s: give each cluster its own "

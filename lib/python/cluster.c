@@ -55,7 +55,7 @@ static void free_handle(struct py_cluster *cluster)
 	Py_BEGIN_ALLOW_THREADS;
 	star_close(handle); /* runs the callbacks of calls in flight */
 	Py_END_ALLOW_THREADS;
-	native_flight_wake(cluster);
+	native_call_wake(cluster);
 }
 
 void native_cluster_leave(struct py_cluster *cluster)
@@ -95,10 +95,10 @@ PyObject *native_open(PyObject *module, PyObject *args)
 	cluster->closed = false;
 	pthread_mutex_init(&cluster->lock, NULL);
 	pthread_cond_init(&cluster->changed, NULL);
-	cluster->landed = NULL;
-	cluster->landed_end = &cluster->landed;
-	cluster->flying = 0;
-	cluster->grounded = false;
+	cluster->completed = NULL;
+	cluster->completed_end = &cluster->completed;
+	cluster->in_flight = 0;
+	cluster->handle_closed = false;
 	return (PyObject *)cluster;
 }
 
@@ -119,7 +119,7 @@ static void cluster_dealloc(PyObject *self)
 	struct py_cluster *cluster = (struct py_cluster *)self;
 	PyTypeObject *type = Py_TYPE(self);
 
-	/* A flight has a reference, so nothing is in flight. */
+	/* A call has a reference, so nothing is in flight. */
 	if (!other_process(cluster)) {
 		free_handle(cluster);
 		pthread_cond_destroy(&cluster->changed);
@@ -247,10 +247,10 @@ static PyMethodDef cluster_methods[] = {
 	{ "create", cluster_create, METH_VARARGS, NULL },
 	{ "lookup", cluster_lookup, METH_VARARGS, NULL },
 	{ "checkpoint", cluster_checkpoint, METH_VARARGS, NULL },
-	{ "execute", native_flight_execute, METH_VARARGS, NULL },
+	{ "execute", native_call_execute, METH_VARARGS, NULL },
 	{ "pull_view", native_view_pull, METH_VARARGS, NULL },
-	{ "execute_async", native_flight_execute_async, METH_VARARGS, NULL },
-	{ "completions", native_flight_completions, METH_NOARGS, NULL },
+	{ "execute_async", native_call_execute_async, METH_VARARGS, NULL },
+	{ "completions", native_call_completions, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 

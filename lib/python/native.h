@@ -17,7 +17,7 @@
 
 #include "star.h"
 
-struct flight;
+struct call;
 
 struct py_cluster {
 	PyObject ob_base;
@@ -27,9 +27,9 @@ struct py_cluster {
 	bool closed;
 	pthread_mutex_t lock; /* protects what follows; never held while the GIL is acquired */
 	pthread_cond_t changed;
-	struct flight *landed, **landed_end; /* completed, for completions() */
-	unsigned flying;		     /* started, and not yet passed on */
-	bool grounded;			     /* star_close has been called */
+	struct call *completed, **completed_end; /* completed, for completions() */
+	unsigned in_flight;			 /* started, and not yet passed on */
+	bool handle_closed;			 /* star_close has been called */
 };
 
 struct py_table {
@@ -73,14 +73,14 @@ void native_ops_release(struct ops *ops);
 
 /* Executes the operations and waits. view: NULL, or the view of the first one, a pull: set as star_op's, also on
  * failure. False with an exception. */
-bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
-		       unsigned long long deadline_us);
-PyObject *native_flight_execute(PyObject *self, PyObject *args);
-PyObject *native_flight_execute_async(PyObject *self, PyObject *args);
-PyObject *native_flight_completions(PyObject *self, PyObject *none);
+bool native_call_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
+		     unsigned long long deadline_us);
+PyObject *native_call_execute(PyObject *self, PyObject *args);
+PyObject *native_call_execute_async(PyObject *self, PyObject *args);
+PyObject *native_call_completions(PyObject *self, PyObject *none);
 /* pull_view(operation, dtype, shape, deadline_us) -> View */
 PyObject *native_view_pull(PyObject *self, PyObject *args);
 /* star_close was called: no thread may wait for requests any more. The thread in completions() returns. */
-void native_flight_wake(struct py_cluster *cluster);
+void native_call_wake(struct py_cluster *cluster);
 
 #endif

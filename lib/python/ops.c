@@ -106,11 +106,12 @@ static bool agree_dtype(const Py_buffer *b, struct star_op *op, const char *what
 	    (strcmp(dtype, "uint8") == 0 ? strcmp(op->dtype, "scaled_int8") == 0 || strcmp(op->dtype, "bfloat16") == 0
 					 : strcmp(op->dtype, "bfloat16") == 0))
 		return true;
-	PyErr_Format(PyExc_TypeError,
-		     "%s are of format \"%s\" (%s)%s%s; possible are float32, float64, float16, int8, int32, int64, "
-		     "and with dtype=\"bfloat16\" or \"scaled_int8\" raw bytes (uint8)",
-		     what, b->format ? b->format : "B", dtype ? dtype : "unknown", op->dtype ? ", not of dtype " : "",
-		     op->dtype ? op->dtype : "");
+	PyErr_Format(
+		PyExc_TypeError,
+		"%s are of format \"%s\" (%s)%s%s; possible values are float32, float64, float16, int8, int32, int64, "
+		"and with dtype=\"bfloat16\" or \"scaled_int8\" raw bytes (uint8)",
+		what, b->format ? b->format : "B", dtype ? dtype : "unknown", op->dtype ? ", not of dtype " : "",
+		op->dtype ? op->dtype : "");
 	return false;
 }
 

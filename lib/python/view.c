@@ -152,7 +152,7 @@ PyObject *native_view_pull(PyObject *self, PyObject *args)
 	list = type ? PyTuple_Pack(1, operation) : NULL;
 	if (!list)
 		return NULL;
-	good = native_flight_run((struct py_cluster *)self, list, &pulled, deadline_us);
+	good = native_call_run((struct py_cluster *)self, list, &pulled, deadline_us);
 	Py_DECREF(list);
 	if (!good) {
 		star_view_release(pulled);

@@ -98,7 +98,7 @@ static int check_cores(struct reactor *const *reactors, unsigned count, struct s
 			return star_error_set(
 				err, -EINVAL,
 				"reactor %u cannot be pinned to core %d: this process may use %d cores, and "
-				"that is none of them",
+				"that is not one of them",
 				i, core, CPU_COUNT(&usable));
 		if (CPU_ISSET(core, &taken))
 			return star_error_set(

@@ -21,46 +21,10 @@
 #include <string.h>
 
 #include "net/net.h"
+#include "rpc/counters.h"
 #include "secure/ticket.h"
 #include "star_error.h"
 #include "wire/frame.h"
-
-/* X(name, what it counts). */
-#define DGRAM_COUNTERS(X) \
-	X(packets_in, "packets of sessions received") \
-	X(packets_out, "packets of sessions sent, retransmissions included") \
-	X(messages_in, "messages received whole") \
-	X(messages_out, "messages given to be sent") \
-	X(retransmitted, "packets sent again") \
-	X(timeouts, "retransmission timeouts") \
-	X(duplicates, "packets received before") \
-	X(marked, "packets received with a congestion mark") \
-	X(opened, "sessions opened") \
-	X(resumed, "sessions resumed after a silence") \
-	X(expired, "sessions ended: the peer was silent for too long") \
-	X(bad_packets, "dropped: malformed") \
-	X(bad_versions, "dropped: of a peer of another release") \
-	X(bad_tokens, "dropped: not of the session they name") \
-	X(unknown, "dropped: of no session") \
-	X(bad_cookies, "dropped: opened with a wrong or an old cookie") \
-	X(outside, "dropped: beyond the credit that was granted") \
-	X(crowded, "dropped: messages hold too many mbufs") \
-	X(broken, "sessions ended: the peer broke the protocol") \
-	X(refused, "sessions refused: there are too many") \
-	X(evicted, "sessions ended for others: the table was full, and their address had more than its share of it") \
-	X(over_limit, "messages refused: over a limit, or over the buffers there are") \
-	X(starved, "packets not sent for lack of mbufs") \
-	X(bad_tags, "dropped: changed on the way, or not of the session that they name") \
-	X(repeated, "dropped: packets with a tag that had come before, or are too old to tell") \
-	X(strangers, "sessions refused: no ticket, or none that is good") \
-	X(revoked, "sessions ended: their principal was revoked") \
-	X(renewed, "keys of sessions renewed for sending")
-
-struct dgram_counters {
-#define X(name, text) uint64_t name;
-	DGRAM_COUNTERS(X)
-#undef X
-};
 
 struct dgram;
 struct dgram_session;

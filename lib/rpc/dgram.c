@@ -118,9 +118,9 @@ static void drop_sent(struct dgram_session *s)
 		s->queue.first = dgram_priv(m)->next;
 		rte_pktmbuf_free(m);
 	}
-	s->queue = s->flying = s->lost = (struct dgram_chain){ NULL, NULL };
+	s->queue = s->in_flight = s->lost = (struct dgram_chain){ NULL, NULL };
 	s->peer->mbufs -= s->tx_queued + s->tx_held;
-	s->tx_queued = s->tx_held = s->tx_flying = 0;
+	s->tx_queued = s->tx_held = s->tx_in_flight = 0;
 	dgram_window_release(s);
 }
 

@@ -468,10 +468,10 @@ void dgram_prefetch_packet(void *ctx, const void *payload, uint32_t bytes, unsig
 	net_fetch(s->user, USER_BYTES);
 	if (s->window)
 		rte_prefetch0(&s->window->packets[s->tx_una & d->window_mask]);
-	if (s->flying.first)
-		net_fetch(s->flying.first, sizeof(struct rte_mbuf) + sizeof(struct dgram_priv));
-	if (s->flying.last)
-		net_fetch(s->flying.last, sizeof(struct rte_mbuf) + sizeof(struct dgram_priv));
+	if (s->in_flight.first)
+		net_fetch(s->in_flight.first, sizeof(struct rte_mbuf) + sizeof(struct dgram_priv));
+	if (s->in_flight.last)
+		net_fetch(s->in_flight.last, sizeof(struct rte_mbuf) + sizeof(struct dgram_priv));
 	if (s->message.last)
 		net_fetch(s->message.last, sizeof(struct rte_mbuf));
 }

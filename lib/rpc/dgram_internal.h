@@ -156,10 +156,10 @@ struct dgram_session {
 	/* sending */
 	uint32_t tx_una, tx_next; /* the first number not acknowledged, the next one */
 	uint32_t tx_edge;
-	uint32_t tx_queued; /* not sent yet */
-	uint32_t tx_held;   /* sent and not acknowledged */
-	uint32_t tx_flying; /* of these, those not known to be lost */
-	struct dgram_chain queue, flying, lost;
+	uint32_t tx_queued;    /* not sent yet */
+	uint32_t tx_held;      /* sent and not acknowledged */
+	uint32_t tx_in_flight; /* of these, those not known to be lost */
+	struct dgram_chain queue, in_flight, lost;
 	struct dgram_window *window;
 	uint64_t newest_ns; /* when the acknowledged packet that was sent last was sent (RFC 8985, RACK.xmit_ts), */
 	uint32_t newest_number, newest_rtt_ns;

@@ -118,8 +118,8 @@ static __rte_always_inline bool output_packet(struct dgram_session *s, struct rt
 		chain_remove(&s->lost, m);
 		p->lost = 0;
 	} else if (unlikely(p->transmissions)) {
-		chain_remove(&s->flying, m);
-		s->tx_flying--;
+		chain_remove(&s->in_flight, m);
+		s->tx_in_flight--;
 	}
 	if (likely(p->transmissions == 0)) {
 		p->transmissions = 1;
@@ -129,8 +129,8 @@ static __rte_always_inline bool output_packet(struct dgram_session *s, struct rt
 		PROBE(retransmission, 17, s, s->flow.remote_port, s->dgram->counters.retransmitted - 1);
 	}
 	p->sent_ns = s->sent_ns = now_ns;
-	chain_append(&s->flying, m);
-	s->tx_flying++;
+	chain_append(&s->in_flight, m);
+	s->tx_in_flight++;
 	if (unlikely(p->sealed))
 		dgram_seal_undo(s, p, rte_pktmbuf_mtod(packet, void *));
 	put_header(s, packet, WIRE_PACKET_DATA, p->number, flags | p->flags, now_ns);
@@ -224,7 +224,7 @@ static inline bool has_credit(const struct dgram_session *s)
 
 static inline bool may_fly(const struct dgram_session *s)
 {
-	return s->tx_flying < s->congestion.packets;
+	return s->tx_in_flight < s->congestion.packets;
 }
 
 /* Whether something could be sent if congestion control allowed it. */
@@ -267,7 +267,7 @@ static bool send_next(struct dgram_session *s, uint64_t now_ns)
 	} else {
 		last = m == s->lost.last;
 	}
-	if (unlikely(last || (s->tx_flying + 1 >= s->congestion.packets && (s->queue.first || s->lost.first))))
+	if (unlikely(last || (s->tx_in_flight + 1 >= s->congestion.packets && (s->queue.first || s->lost.first))))
 		flags = WIRE_PACKET_ACK_NOW;
 	if (!send_one(s, m, flags, now_ns))
 		return false;

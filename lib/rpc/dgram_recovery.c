@@ -78,8 +78,8 @@ static __rte_always_inline void release_packet(struct dgram_session *s, struct r
 	const struct dgram_priv *p = dgram_priv(m);
 
 	if (likely(!p->lost)) {
-		chain_remove(&s->flying, m);
-		s->tx_flying--;
+		chain_remove(&s->in_flight, m);
+		s->tx_in_flight--;
 	} else {
 		chain_remove(&s->lost, m);
 		s->reordering = REORDERING_RECOVERIES; /* it was late, not lost, or the retransmission was not needed */
@@ -225,10 +225,10 @@ bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, 
 
 static void lose_packet(struct dgram_session *s, struct rte_mbuf *m)
 {
-	chain_remove(&s->flying, m);
+	chain_remove(&s->in_flight, m);
 	dgram_priv(m)->lost = 1;
 	chain_append(&s->lost, m);
-	s->tx_flying--;
+	s->tx_in_flight--;
 }
 
 /* RFC 8985, 6.2, step 5, and its reordering window (step 4): none where packets behind a gap show it and the path has
@@ -242,7 +242,7 @@ void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns)
 	struct rte_mbuf *m;
 	uint32_t n = 0;
 
-	while ((m = s->flying.first)) {
+	while ((m = s->in_flight.first)) {
 		const struct dgram_priv *p = dgram_priv(m);
 		const uint64_t until = p->sent_ns + s->newest_rtt_ns + reorder;
 
@@ -275,8 +275,8 @@ static void timeout(struct dgram_session *s, uint64_t now_ns)
 
 		dgram_congestion_timeout(&s->congestion, &limits, now_ns, s->srtt_ns);
 	}
-	while (s->flying.first)
-		lose_packet(s, s->flying.first);
+	while (s->in_flight.first)
+		lose_packet(s, s->in_flight.first);
 	s->pace_ns = now_ns;
 	list_put(s, DGRAM_DUE);
 }
@@ -306,9 +306,9 @@ static void retransmit(struct dgram_session *s, uint64_t now_ns)
 			s->backoff++;
 		s->flags |= DGRAM_PING; /* the packet that granted credit may have been lost */
 		list_put(s, DGRAM_DUE);
-	} else if (!(s->flags & DGRAM_PROBED) && s->flying.last) {
+	} else if (!(s->flags & DGRAM_PROBED) && s->in_flight.last) {
 		s->flags |= DGRAM_PROBED;
-		dgram_output_packet(s, s->flying.last, WIRE_PACKET_ACK_NOW, now_ns);
+		dgram_output_packet(s, s->in_flight.last, WIRE_PACKET_ACK_NOW, now_ns);
 	} else {
 		timeout(s, now_ns);
 	}

@@ -16,44 +16,12 @@
 
 #include "net/tcp.h"
 #include "observe/observe.h"
+#include "rpc/counters.h"
 #include "rpc/cursor.h"
 #include "rpc/datagram.h"
 #include "rpc/transport.h"
 #include "star_error.h"
 #include "wire/frame.h"
-
-/* X(name, what it counts), or F if something went wrong: `errors` in a node's status. */
-#define RPC_COUNTERS(X, F) \
-	X(requests, "requests executed") \
-	X(replies, "replies sent") \
-	X(errors, "requests answered with an error status") \
-	F(bad_frames, "streams closed: malformed frame") \
-	F(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
-	F(bad_tags, "streams closed: a record was changed, moved, repeated or left out on the way") \
-	F(strangers, "streams closed: no ticket, or none that is good") \
-	F(revoked, "streams closed: their principal was revoked") \
-	F(late, "requests refused: their deadline had passed") \
-	F(repeated, "requests not executed: they were sent, and perhaps executed, before") \
-	F(no_buffers, "requests refused: they would take too many mbufs") \
-	F(stalled, "streams closed: no request arrived in time, or only an incomplete one") \
-	F(no_stream, "connections or sessions refused: there are too many") \
-	F(no_session, "requests refused: there is no room for their session, and no other one may be forgotten") \
-	F(starved, "requests refused: no mbufs for their replies") \
-	F(unread, "peers given up: mbufs were short, and they did not read") \
-	F(abandoned, "requests finished for a peer that had gone") \
-	F(quota_connections, "streams refused: their principal has as many as its quota allows") \
-	F(quota_sessions, "sessions refused: their principal has as many as its quota allows") \
-	F(quota_in_flight, "requests refused: over their principal's quota of bytes in flight") \
-	F(quota_requests, "requests refused: over their principal's quota of requests a second") \
-	F(quota_new_rows, "requests refused: over their principal's quota of new rows a second") \
-	F(quota_memory, "requests refused: over their principal's quota of memory") \
-	X(held, "replies that waited until what they tell of was durable")
-
-struct rpc_counters {
-#define X(name, text) uint64_t name;
-	RPC_COUNTERS(X, X)
-#undef X
-};
 
 /* A whole, checked request. */
 struct rpc_request {

@@ -80,7 +80,8 @@ static const char *check_hello(const struct rpc_server *server, struct wire_fram
 				 secret))
 		return "the ticket is not one of this node's, or is too old, or its principal was revoked";
 	secure_hello_tag(secret, place_of(server, frame), frame, sizeof(*frame), hello, right);
-	return secure_same(tag, right, sizeof(tag)) ? NULL : "who sent the ticket has not shown that it is his";
+	return secure_same(tag, right, sizeof(tag)) ? NULL
+						    : "the sender of the ticket has not proved that it is theirs";
 }
 
 enum wire_status rpc_sealed_greet(struct rpc_stream *s, const char **why)

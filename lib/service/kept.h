@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "service/counters.h"
 #include "star_error.h"
 #include "wire/program.h"
 
@@ -55,21 +56,6 @@ struct kept_entry {
 /* A position for reading. */
 struct kept_cursor {
 	uint32_t block, at;
-};
-
-/* X(name, what it is): levels are current values, events are counted since the start. */
-#define KEPT_LEVELS(X) \
-	X(entries, "values that programs keep for a step") \
-	X(bytes, "memory of values that programs keep")
-#define KEPT_EVENTS(X) \
-	X(refused, "values not kept: there was no room, or the session has used up its share") \
-	X(expired, "values that nobody asked for in time")
-
-struct kept_stats {
-#define X(name, text) uint64_t name;
-	KEPT_LEVELS(X)
-	KEPT_EVENTS(X)
-#undef X
 };
 
 struct kept;

@@ -216,7 +216,7 @@ int service_plan_install(struct service *service, const struct object_spec *spec
 	int rc;
 
 	if (wire_program_check(&spec->program, &shape, &node))
-		return star_error_set(err, -EINVAL, "\"%.80s\" is no program", spec->name);
+		return star_error_set(err, -EINVAL, "\"%.80s\" is not a program", spec->name);
 	for (unsigned k = 0; k < shape.keys_count; k++) {
 		rc = check_program_table(service, spec, &shape, &shape.keys[k], err);
 		if (rc < 0)

@@ -12,26 +12,10 @@
 #include <stdint.h>
 
 #include "rpc/rpc.h"
+#include "service/counters.h"
 #include "star_error.h"
 #include "store/snapshot.h"
 #include "store/store.h"
-
-/* Plain counters with one writer. X(name, what it counts). */
-#define SERVICE_COUNTERS(X) \
-	X(pulls, "pulls executed") \
-	X(pushes, "pushes and assigns executed") \
-	X(rows_pulled, "rows read by pulls") \
-	X(rows_pushed, "rows written by pushes and assigns") \
-	X(direct, "small requests executed on the fast path, without a task") \
-	X(runs, "programs executed by tasks") \
-	X(commits, "sums that were applied") \
-	X(late, "pushes refused: their sums are closed")
-
-struct service_counters {
-#define X(name, text) uint64_t name;
-	SERVICE_COUNTERS(X)
-#undef X
-};
 
 struct journal_ring;
 

@@ -71,7 +71,7 @@ static enum rpc_progress check_unscaled(const struct check *c)
 	if (c->op->rate == 0 && c->op->scale == 0 && c->op->version == 0)
 		return RPC_MORE;
 	return rpc_reply_fail(c->request, WIRE_BAD_REQUEST,
-			      "the operation on \"%.80s\" is no push: its rate, scale and version must be 0",
+			      "the operation on \"%.80s\" is not a push: its rate, scale and version must be 0",
 			      c->spec->name);
 }
 
@@ -165,13 +165,13 @@ static enum rpc_progress refuse_quota(const struct service *service, struct rpc_
 	if (memory)
 		return rpc_reply_fail(
 			request, status,
-			"\"%.80s\" gets no new rows of this principal: the tables in which it may make some have "
+			"\"%.80s\" accepts no new rows from this principal: the tables in which it may make some have "
 			"as much memory as its quota allows (security.rights: limit ... memory=): delete rows, or "
 			"raise it",
 			table);
 	return rpc_reply_fail(
 		request, status,
-		"\"%.80s\" gets no new rows of this principal now: it makes more a second than its quota allows "
+		"\"%.80s\" accepts no new rows from this principal now: it makes more a second than its quota allows "
 		"(security.rights: limit ... new_rows=); retry later",
 		table);
 }

@@ -58,7 +58,7 @@ static struct flight *take_flight(struct session *s)
 
 /* ---- threads ---- */
 
-static void *fly(void *arg)
+static void *execute_steps(void *arg)
 {
 	struct flight *f = arg;
 	struct session *s = f->session;
@@ -111,7 +111,7 @@ int train_flights_start(struct session *s, struct star_error *err)
 	base_signals_of_others(&all); /* the program's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (uint32_t i = 0; rc == 0 && i < s->config.steps_in_flight; i++) {
-		rc = pthread_create(&s->flights[i].thread, NULL, fly, &s->flights[i]);
+		rc = pthread_create(&s->flights[i].thread, NULL, execute_steps, &s->flights[i]);
 		s->threads += rc == 0;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -337,8 +337,8 @@ int wire_object_spec_check(struct object_spec *spec, struct star_error *err)
 	if (!wire_object_kind_name(spec->kind))
 		return star_error_set(err, -EINVAL, "\"%s\" is neither a table nor a variable", spec->name);
 	if (dtype_bytes(spec->dtype) == 0)
-		return star_error_set(err, -EINVAL, "\"%s\": unknown element type %u; possible are %s", spec->name,
-				      spec->dtype, dtype_names());
+		return star_error_set(err, -EINVAL, "\"%s\": unknown element type %u; possible values are %s",
+				      spec->name, spec->dtype, dtype_names());
 	if (is_table(spec) && (spec->dim < 1 || spec->dim > WIRE_DIM_MAX))
 		return star_error_set(err, -EINVAL, "table \"%s\": dim is %u; 1 to %d are possible", spec->name,
 				      spec->dim, WIRE_DIM_MAX);

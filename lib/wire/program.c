@@ -68,7 +68,7 @@ static const char *check_fields(const struct program_node *n, unsigned at)
 	if ((!a && n->a) || (!b && !place && n->b))
 		return "it names a node, which its operation does not use";
 	if (place && n->b >= PROGRAM_PLACES_MAX)
-		return "there is no such place";
+		return "its place does not exist";
 	return (a && n->a >= at) || (b && n->b >= at) ? "it uses a node that does not come before it" : NULL;
 }
 
@@ -358,7 +358,7 @@ static const char *check_node(struct check *c)
 	const char *why;
 
 	if (wire_program_op(n->op)->kind == PROGRAM_KIND_NONE)
-		return "there is no such operation";
+		return "its operation is unknown";
 	why = check_fields(n, c->at);
 	return why ? why : op_entries[n->op].check(c, n);
 }

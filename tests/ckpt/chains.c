@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What restores what, and what may go. */
+/* Which checkpoints a restore needs, and which may be pruned. */
 #include "tests/ckpt/cases.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ void chains_are_found(void)
 	}
 }
 
-/* What was passed over, as "3-delta: why; "; gives up after this many looks. */
+/* The checkpoints that were skipped, as "3-delta: why; "; gives up after this many looks. */
 struct passed_over {
 	char text[1024];
 	unsigned looks;
@@ -101,7 +101,7 @@ void good_chains_are_found(void)
 		const char *saved, *damaged, *destroyed;
 		uint64_t newest;
 		const char *chain,
-			*says[3]; /* of what is passed over, in this order; of the end where there is no chain */
+			*says[3]; /* of those that are skipped, in this order; of the end where there is no chain */
 	} cases[] = {
 		{ "1 2<1 3<2", NULL, NULL, 0, "1-full 2-delta 3-delta", { NULL } },
 		{ "1 2<1 3<2", NULL, NULL, 2, "1-full 2-delta", { NULL } },
@@ -197,7 +197,7 @@ void what_does_not_count_is_listed(void)
 	CHECK_INT(ckpt_begin(directory, 6, 4, path, &err), 0);
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		CHECK_INT(mkdir(in(directory, others[i]).text, 0755), 0);
-	/* One under another's name is no more what its name says. */
+	/* One under another's name is not what its name says. */
 	CHECK_INT(rename(in(directory, "00000004-delta").text, in(directory, "00000001-delta").text), 0);
 	CHECK_STR(list_text(directory, text), "1-delta! 2-full 3-delta 5-full! 6-delta.partial");
 	CHECK_STR(chain_text(directory, 0, text, &err), "2-full 3-delta");
@@ -235,7 +235,7 @@ void strange_numbers_stop_no_save(void)
 	make_memory_directory(directory);
 	for (unsigned i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
 		const struct save save = { .id = i + 1, .files = 1, .rows = 1, .run_rows = 1 };
-		const bool is_name = i < 6; /* of a checkpoint: the others are no numbers of one */
+		const bool is_name = i < 6; /* of a checkpoint: the others are not numbers of checkpoints */
 
 		/* A folder or a file. */
 		if (i % 2)
@@ -250,12 +250,13 @@ void strange_numbers_stop_no_save(void)
 		CHECK(access(in(directory, far[i]).text, F_OK) == 0);
 		CHECK_INT(remove(in(directory, far[i]).text), 0);
 	}
-	/* Near ones may have been saved, and come back: what comes after them is newer than they are. */
+	/* Checkpoints with such ids may have been moved elsewhere, and come back: later ones must be newer than they
+	 * are. */
 	CHECK_INT(mkdir(in(directory, "00000020-full").text, 0755), 0);
 	CHECK_INT(mkdir(in(directory, "00000031-delta.partial").text, 0755), 0);
 	CHECK_INT(mkdir(in(directory, "9223372036854775807-full").text, 0755), 0);
 	check_next(directory, 21, 32, "9223372036854775807-full");
-	/* One that is whole is not passed over: who restores would take it for the newest. */
+	/* One that is whole is not skipped: a restore would take it for the newest. */
 	CHECK_INT(rmdir(in(directory, "9223372036854775807-full").text), 0);
 	save_bare(directory, &(struct bare){ .id = INT64_MAX });
 	CHECK_INT(ckpt_next_id(directory, true, &next, &err), -EOVERFLOW);
@@ -481,7 +482,7 @@ void prune_leaves_what_others_wrote(void)
 			  steps[i].removed);
 		CHECK_STR(list_text(directory, text), steps[i].left);
 	}
-	/* What cannot be read may be anybody's; who asks for it by hand has all of it pruned. */
+	/* A checkpoint that cannot be read may be of any cluster; a prune by hand removes it too. */
 	destroy_manifest(directory, "4-full");
 	save_bare(directory, &(struct bare){ .id = 10, .lineage = 6 });
 	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1, .lineage = &(uint64_t){ 6 } }, &err), 0);

@@ -70,7 +70,7 @@ static void only_a_file_is_read(const char *path)
 		else
 			CHECK_INT(mkdir(in(path, "dropped.json").text, 0700), 0);
 		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
-		CHECK_HAS(err.text, "dropped.json is no file");
+		CHECK_HAS(err.text, "dropped.json is not a regular file");
 	}
 }
 
@@ -96,7 +96,7 @@ void what_was_dropped_is_written_down(void)
 		generations[1]++;
 	}
 	no_flipped_byte_is_believed(path, read);
-	/* It is no checkpoint. */
+	/* It is not a checkpoint. */
 	CHECK_INT(ckpt_list(path, &entries, &count, &err), 0);
 	CHECK_UINT(count, 0);
 	free(entries);
@@ -184,7 +184,7 @@ void drops_one_after_the_other_are_added(void)
 	add_one(&last, path, 5, generations);
 	generations[9] = 78;
 	add_one(&last, path, 6, generations);
-	/* One less is none that a line could take back. */
+	/* One byte less is not a state that a line could be undone to. */
 	generations[9] = 0;
 	add_one(&last, path, 6, generations);
 	add_one(&last, path, 5, generations);
@@ -341,7 +341,7 @@ void drops_are_of_one_lineage(void)
 	unit_remove(path);
 }
 
-/* A list of earlier programs, which has no sum: of so many clusters, each of which has dropped all that it may. */
+/* A list of earlier programs, which has no sum: of the most clusters, each of which has dropped all that it may. */
 static void prepare_lists(const char *path, unsigned lineages)
 {
 	FILE *file = fopen(in(path, "dropped.json").text, "w");

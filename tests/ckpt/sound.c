@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is told of checkpoints that are not whole, and what is not taken for them. */
+/* What is reported about incomplete checkpoints, and what is not taken for one. */
 #include "tests/ckpt/cases.h"
 
 #include <errno.h>
@@ -90,7 +90,7 @@ void what_nodes_refuse_is_told(void)
 	}
 }
 
-/* Who names none wants the newest, and hears of it if that is not to be had. */
+/* Without an id the newest is meant, and an error says if that cannot be restored. */
 void no_older_one_is_exported_without_a_word(void)
 {
 	static const struct {
@@ -177,10 +177,10 @@ void prune_counts_what_is_whole(void)
 		{ "1 2 3", "3-full", GROWN, 1, false, 0, 0, 1, "2-full 3-full!" },
 		{ "1 2 3 4", "3-full", MISSING, 2, false, 0, 0, 1, "2-full 3-full! 4-full" },
 		{ "1 2 3 4", "1-full", MISSING, 2, false, 0, 0, 2, "3-full 4-full" },
-		/* While there are not so many nothing goes. */
+		/* As long as there are fewer, nothing is removed. */
 		{ "1 2 3", "1-full", MISSING, 3, false, 0, 0, 0, "1-full! 2-full 3-full" },
 		{ "1", "1-full", MISSING, 1, false, 0, 0, 0, "1-full!" },
-		/* Sizes do not tell of a byte; who reads finds it, and says so. */
+		/* Sizes do not show a changed byte; reading the file does. */
 		{ "1 2 3", "3-full", FLIPPED, 1, false, 0, 0, 2, "3-full" },
 		{ "1 2 3", "3-full", FLIPPED, 1, true, 0, 0, 1, "2-full 3-full" },
 		{ "1 2 3", "3-full", MISSING, 1, true, 0, 0, 1, "2-full 3-full!" },

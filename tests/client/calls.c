@@ -70,7 +70,8 @@ void a_longer_request_leaves_the_one_before_as_it_was(void)
 	for (uint32_t i = 0; i < LONGEST; i++)
 		keys[i] = i;
 	CHECK_INT(star_pull(b.table, keys, 1, row, 0, LONG_US, &err), 0);
-	/* Who keeps its answer reads nothing meanwhile: what fits into no socket's buffer stays here. */
+	/* The peer reads nothing while it holds its answer back: what does not fit into the sockets' buffers stays
+	 * here. */
 	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
 	for (uint32_t i = 0; i < PUSHES; i++) {
 		const struct star_op op = {
@@ -303,9 +304,9 @@ void nonsense_is_refused_before_it_is_sent(void)
 		struct star_op op;
 		const char *says;
 	} cases[] = {
-		{ OP(0, 0, b.table, keys, 2, 0, v),
-		  "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, STAR_ASSIGN, STAR_RUN and STAR_COMMIT" },
-		{ OP(8, 0, b.table, keys, 2, 0, v), "but 8" },
+		{ OP(0, 0, b.table, keys, 2, 0, v), "not one of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "
+						    "STAR_ASSIGN, STAR_RUN and STAR_COMMIT" },
+		{ OP(8, 0, b.table, keys, 2, 0, v), "its kind is 8" },
 		{ OP(STAR_RUN, 0, b.table, keys, 2, 0, v), "run is NULL" },
 		{ OP(STAR_PULL, 0, NULL, keys, 2, 0, v), "table is NULL" },
 		{ OP(STAR_PULL, 0, other.table, keys, 2, 0, v), "another cluster" },
@@ -458,13 +459,13 @@ void bad_definitions_are_refused(void)
 		{ { .name = "t", .dim = 4097 }, false, "dim is 4097" },
 		{ { .name = "t", .dim = 1, .dtype = "int7" },
 		  false,
-		  "\"t\": there is no element type \"int7\"; possible are float32, " },
+		  "\"t\": there is no element type \"int7\"; possible values are float32, " },
 		{ { .name = "t", .dim = 1, .initializer = "twos" },
 		  false,
-		  "\"t\": there is no initializer \"twos\"; possible are zeros, " },
+		  "\"t\": there is no initializer \"twos\"; possible values are zeros, " },
 		{ { .name = "t", .dim = 1, .optimizer = "magic" },
 		  false,
-		  "\"t\": there is no optimizer \"magic\"; possible are sgd, " },
+		  "\"t\": there is no optimizer \"magic\"; possible values are sgd, " },
 		{ { .name = "t", .dim = 1, .rate = INFINITY }, false, "rate of optimizer sgd is inf" },
 		{ { .name = "t", .dim = 1, .scale = 1 }, false, "scale=1 needs initializer" },
 		{ { .name = "t", .dim = 1, .dtype = "int8", .optimizer = "adam" },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A node's place is taken by another one, which is known: when it is tried, and what it is sent. */
+/* A node's place is taken by another, known one: when that is tried, and what it is sent. */
 #include "client/attempt.h"
 #include "client/client.h"
 #include "tests/client/cases.h"
@@ -47,7 +47,8 @@ void what_the_other_node_has_is_not_sent_again(void)
 	}
 }
 
-/* Who hangs up on it has left its place: the other address comes first, though the former one would answer as well. */
+/* A node that closes the connection has given up its place: the other address is tried first, though the former one
+ * would answer as well. */
 void who_is_hung_up_on_tries_the_other_address_first(void)
 {
 	struct bench b = bench_start(1, 1, DIM);
@@ -65,7 +66,7 @@ void who_is_hung_up_on_tries_the_other_address_first(void)
 	bench_stop(&b);
 }
 
-/* Who does not answer may be gone: the first attempts are short. */
+/* A node that does not answer may be gone: the first attempts are short. */
 void attempts_at_two_addresses_take_longer_each_time(void)
 {
 	static const uint32_t ms[] = { 50, 50, 100, 100, 200, 200, 400, 400, 500, 500, 500 };

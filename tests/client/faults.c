@@ -375,7 +375,7 @@ void connecting_gives_up_in_time(void)
 	bench_stop(&b);
 }
 
-/* One of the two is about to serve: whoever waits for it is not to sleep long when it does. */
+/* One of the two is about to serve: a call that waits for it must not sleep long when it does. */
 void two_addresses_are_tried_often_at_first(void)
 {
 	struct star_error err = { 0 };

@@ -67,7 +67,7 @@ static struct bench start(uint32_t reactors)
 	return b;
 }
 
-/* 1 is pushed to so many of the keys, in one request. */
+/* 1 is pushed to this many of the keys, in one request. */
 static void push(struct bench *b, uint32_t count)
 {
 	float rows[KEYS * DIM];
@@ -235,7 +235,7 @@ void who_closes_waits_until_all_is_durable(void)
 	b.table = bench_table(&b, "words", DIM);
 	push(&b, KEYS);
 	push(&b, KEYS);
-	/* Who waits longer does not keep the cluster from being closed. */
+	/* A call that waits longer does not keep the cluster from being closed. */
 	CHECK(pthread_create(&thread, NULL, settle, &b) == 0);
 	sleep_ms(100);
 	began = now_us();
@@ -357,8 +357,8 @@ void what_is_refused_when_it_comes_again_is_told(void)
 	bench_stop(&b);
 }
 
-/* The layout leaves out a node that is just asked for what it had answered: that is lost, and told. Its reply is no
- * nonsense all the same, and what comes behind it is not kept any more. */
+/* The layout leaves out a node that is just asked for what it had answered: that is lost, and told. Its reply is valid
+ * all the same, and what comes behind it is no longer kept. */
 void what_is_sent_again_may_outlast_its_layout(void)
 {
 	static const float row[DIM] = { 1 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is told of a push that was applied, and of which the results are lost. */
+/* What a caller is told about a push that was applied, but whose results are lost. */
 #include "client/client.h"
 #include "tests/client/cases.h"
 
@@ -72,7 +72,7 @@ void what_was_applied_is_not_applied_by_a_newer_layout(void)
 }
 
 /* One node has applied its part, and its results are lost; the other one refuses its part, since the layout has changed
- * by then. Whoever is told that the push was applied can rely on all of it. */
+ * by then. A caller that is told that the push was applied can rely on all of it. */
 void a_push_whose_results_are_lost_is_applied_whole(void)
 {
 	struct bench b = bench_start(2, 2, DIM);

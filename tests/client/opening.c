@@ -35,8 +35,8 @@ void open_waits_for_all_tasks(void)
 	peer_stop(p);
 }
 
-/* A node that takes connections and does not answer, as one that begins again may, is not asked again before the one
- * that has answered. */
+/* A node that accepts connections and does not answer, as a restarting one may, is not asked again before the one that
+ * has answered. */
 void who_has_answered_is_asked_first(void)
 {
 	struct peer *silent = peer_start(1, 1), *p = peer_start(1, 1);
@@ -92,8 +92,8 @@ static uint32_t layouts_left(struct peer *p)
 	return left;
 }
 
-/* The layout is asked for ever less often as long as nobody knows it. Whoever hears from a node that there is one does
- * not wait for the next time: all that come here would take half a second each, and more. */
+/* The layout is asked for ever less often as long as nobody knows it. A call that learns from a node that there is one
+ * does not wait for the next time: each call here would otherwise take half a second or more. */
 void who_needs_a_layout_has_it_asked_for_at_once(void)
 {
 	enum { TIMES = 100, REFUSALS = 1000000, RARE_MS = 2000, MOST_US = 15000000 };

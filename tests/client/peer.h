@@ -179,7 +179,7 @@ uint32_t peer_connections(struct peer *p);
 struct wire_op peer_last_op(struct peer *p);
 uint64_t peer_largest_request(struct peer *p);
 void peer_forget_largest(struct peer *p);
-/* Its tickets are good no more, as after a restart. */
+/* Its tickets are no longer valid, as after a restart. */
 void peer_forget_tickets(struct peer *p);
 uint32_t peer_tickets_asked(struct peer *p);
 /* Stops accepting on, and closes the connections of, all reactors; the data ports stay refused. */
@@ -195,8 +195,8 @@ void peer_change_places(struct peer *p);
 void peer_move_to_door(struct peer *p);
 /* Nobody says anything any more where the first reactor is, as if its machine was gone: no connection is made there. */
 void peer_go_deaf(struct peer *p);
-/* Questions for the layout are read, and not answered. The other call waits until there were so many; it fails the test
- * after 20 s. */
+/* Questions for the layout are read, and not answered. The other call waits until there were this many; it fails the
+ * test after 20 s. */
 void peer_hush(struct peer *p);
 void peer_speak(struct peer *p);
 bool peer_wait_hushed(struct peer *p, uint32_t n);

@@ -138,7 +138,7 @@ static uint32_t erase(struct peer_reactor *r, const struct object_spec *spec, co
 	return deleted;
 }
 
-/* Of a row that nothing was pushed to a look says that there is none. */
+/* For a row to which nothing was pushed, a look-up says that there is none. */
 static uint32_t version_of(const struct peer_row *row, const struct wire_op *op)
 {
 	return op->flags & WIRE_READ_ONLY && !row->applied ? 0 : row->applied + 1;

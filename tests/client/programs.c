@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of programs: cut by reactor, stitched, and what becomes of them when something happens. */
+/* Runs of programs: cut by reactor, stitched, and what happens to them when a node, layout or connection changes. */
 #include "tests/client/cases.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes that want tickets: getting them, and what comes of a node that does not take one, or of somebody in between. */
+/* Nodes that want tickets: getting them, and what happens with a node that does not accept one, or with somebody in
+ * between. */
 #include "tests/client/cases.h"
 
 #include <errno.h>

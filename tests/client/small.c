@@ -25,7 +25,7 @@ static int push_one(struct star_table *table, uint64_t key, float gradient, stru
 	return star_push(table, &key, 1, row, LONG_US, err);
 }
 
-/* The row of a key as the peer has it after pushes of so much in all. */
+/* The row of a key as the peer has it after pushes of this sum. */
 static bool row_is(struct bench *b, uint64_t key, float pushed)
 {
 	struct star_error err;

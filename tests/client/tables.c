@@ -381,7 +381,8 @@ void pulled_versions_go_with_pushes(void)
 	run(&b, star_op_push_pull(t, &key, 1, &row, &result));
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_UINT(peer_last_op(b.peer).version, 5);
-	/* An object that nobody has pushed to has version 0, and who pulled that says so: it may be stale, too. */
+	/* An object that nobody has pushed to has version 0, and a client that pulled it says so: its copy may be
+	 * stale, too. */
 	t = make(&b, (struct star_spec){ .name = "fresh", .dim = 1, .options = "staleness=1" }, false);
 	CHECK_INT(star_pull(t, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
@@ -511,11 +512,11 @@ void nonsense_about_types_and_variables_is_refused(void)
 		{ OP(STAR_PUSH, STAR_RATE, b.table, keys, 2, 0, v, .scale = 2),
 		  "has a scale of 2, and its flags lack STAR_SCALE: without it gradients are not scaled" },
 		{ OP(STAR_PULL, STAR_RATE, b.table, keys, 2, 0, v), "flags are 0x10; a pull may have STAR_READ_ONLY" },
-		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .scale = 2), "has a rate or a scale, and is no push" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .scale = 2), "has a rate or a scale, but is not a push" },
 		{ OP(STAR_PUSH, 0, numbers, keys, 2, 0, v),
 		  "has no optimizer (element type int32), and takes no pushes" },
 		{ OP(STAR_PUSH, 0, lamb, keys, 2, 0, v), "works on the whole tensor: push all of it, not rows" },
-		{ OP(STAR_ASSIGN, 0, b.table, keys, 2, 0.5f, v), "has a rate or a scale, and is no push" },
+		{ OP(STAR_ASSIGN, 0, b.table, keys, 2, 0.5f, v), "has a rate or a scale, but is not a push" },
 		{ OP(STAR_ASSIGN, 0, b.table, keys, 2, 0, v, .dtype = "int64"), "is not converted from int64" },
 		{ OP(STAR_ASSIGN, 0, variable, keys, 2, 0, v), "share blocks of 10 elements: assign all of it" },
 		{ OP(STAR_PULL, 0, odd, keys, 1, 0, v),

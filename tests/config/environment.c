@@ -174,7 +174,7 @@ void worker_environment(void)
 		support_has_parts(err.text, bad[i].parts);
 		unsetenv(bad[i].name);
 	}
-	/* The appliance's own map is none of a worker's concern. */
+	/* The appliance's own map does not concern a worker. */
 	setenv("TF_SEASTAR_ENDPOINT_MAP_PATH", "/nonexistent", 1);
 	setenv("NETWORK_WORKER_CORE_NUMBER", "1", 1);
 	setenv("WORKER_ENABLE_POLLING", "True", 1);

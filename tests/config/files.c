@@ -358,7 +358,7 @@ void files_that_cannot_be_read(void)
 	free(large);
 }
 
-/* Nobody writes to the pipe: who waits for that waits for ever. */
+/* Nobody writes to the pipe: waiting for that would never end. */
 void pipes_are_no_files(void)
 {
 	struct config_endpoint *entries = NULL;
@@ -397,7 +397,7 @@ void file_forms_that_are_fine(void)
 		struct config *c = support_load(texts[i], NULL, &err);
 
 		if (i + 1 == sizeof(texts) / sizeof(texts[0])) {
-			CHECK(!c); /* digits within a name are no number: the message shows it as it stands */
+			CHECK(!c); /* digits within a name are not a number: the message shows the whole name */
 			support_has_parts(err.text, "t.conf:5: |unknown key `cluster2x`; did you mean `cluster`?");
 		} else {
 			CHECK_STR(err.text, "");

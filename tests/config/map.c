@@ -158,7 +158,7 @@ void own_entry(void)
 	support_refused(NODE CLUSTER PORTS "endpoint_map = (\n{ control = \"a:1\"; data = \"b:1\"; } );", NULL,
 			"t.conf:5: |no entry for this node's own");
 	map_refused("198.18.1.1:3333=198.18.0.5:5555\n",
-		    ".endpoint_map:1: |198.18.0.5:5555 of this node is the address of none of its ports, which have "
+		    ".endpoint_map:1: |198.18.0.5:5555 of this node is not an address of one of its ports, which have "
 		    "198.18.0.1/24");
 	support_refused(NODE CLUSTER PORTS "endpoint_map = ( {\ncontrol = \"198.18.1.1:3333\"; } );", NULL,
 			"t.conf:4: |an entry of endpoint_map has no data");
@@ -218,7 +218,7 @@ void ipv6_data_addresses(void)
 	config_free(c);
 	support_refused(
 		text, "endpoint_map=[2001:2:1::1]:3333=[2001:2::9]:5555",
-		"the data address [2001:2::9]:5555 of this node is the address of none of its ports, which have "
+		"the data address [2001:2::9]:5555 of this node is not an address of one of its ports, which have "
 		"198.18.0.1/24, 2001:2::1/64; write [2001:2:1::1]:3333=198.18.0.1:5555");
 }
 

@@ -146,7 +146,7 @@ void a_torn_line_is_taken_away_and_told(void)
 	CHECK_HAS(text, "\"cut\":");
 	unit_write(p.path, "this is a letter\n", 17);
 	CHECK(control_audit_open(p.path, &err) == NULL);
-	CHECK_HAS(err.text, "is no audit log");
+	CHECK_HAS(err.text, "is not an audit log");
 	memset(text, 'x', TEXT_MAX);
 	unit_write(p.path, text, TEXT_MAX);
 	CHECK(control_audit_open(p.path, &err) == NULL);

@@ -67,7 +67,7 @@ void a_node_that_stands_still_before_its_first_heartbeat_is_away(void)
 	CHECK_HAS(json_string_value(json_array_get(json_object_get(answer, "problems"), 0)),
 		  "is away: nothing was heard");
 	json_decref(answer);
-	/* Who creates something is told at once, and does not wait until it answers, nor keeps others waiting. */
+	/* A create is answered at once: it does not wait for that node, nor keep others waiting. */
 	CHECK(!call(cluster.nodes[0].address, "create", table_json("words", 8), &err));
 	CHECK_INT(err.code, -EHOSTUNREACH);
 	CHECK_HAS(err.text, "\"words\" is not yet on PS task 1: nothing was heard of it for");
@@ -109,7 +109,7 @@ void a_node_that_loads_for_long_is_not_away(void)
 	cluster_fini(&cluster);
 }
 
-/* What deletes is refused by the rule by which a node is reported, and before anything is deleted. */
+/* Calls that delete are refused by the same rule by which a node is reported as away, before anything is deleted. */
 void nothing_is_deleted_while_a_node_is_away(void)
 {
 	struct star_error err = { 0 };

@@ -104,7 +104,7 @@ void checkpoints_are_looked_at_without_a_node(void)
 	CHECK_INT(o.status, STARCTL_FAILED);
 	CHECK_HAS(o.errors, "its checksum does not match");
 	release(&o);
-	/* One under another's name is none that a node would begin with. */
+	/* A node would not begin with one under another's name. */
 	snprintf(file, sizeof(file), "%s/00000002-full", directory);
 	CHECK_INT(rename(checkpoint, file), 0);
 	o = starctl("/nonexistent", "checkpoint verify @", directory);

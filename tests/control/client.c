@@ -28,7 +28,7 @@ void what_cannot_be_reached_is_named(void)
 		{ "127.0.0.1:65536", -EINVAL, "a number from 1 to 65535" },
 		{ "127.0.0.1:99999999999999999999", -EINVAL, "a number from 1 to 65535" },
 		{ "127.0.0.1:33x", -EINVAL, "a number from 1 to 65535" },
-		{ "/no/such/path.sock", -ENOENT, "cannot reach /no/such/path.sock: there is no such socket" },
+		{ "/no/such/path.sock", -ENOENT, "cannot reach /no/such/path.sock: the socket does not exist" },
 	};
 	struct star_error err = { 0 };
 	char address[32], longer[300];

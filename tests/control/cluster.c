@@ -586,7 +586,7 @@ void rows_are_asked_for_by_their_keys(void)
 	refuses(address, "rows", json_pack("{s:s, s:[]}", "name", "words", "keys"), -EINVAL,
 		"must be an array of 1 to 2048 keys");
 	refuses(address, "rows", json_pack("{s:s, s:[i, i]}", "name", "words", "keys", 1, -1), -EINVAL,
-		"element 1 is no key, a number from 0 to 2^64 - 1");
+		"element 1 is not a key (a number from 0 to 2^64 - 1)");
 	for (int i = 0; i <= 2048; i++)
 		json_array_append_new(many, json_integer(i));
 	refuses(address, "rows", json_pack("{s:s, s:o}", "name", "words", "keys", many), -EINVAL,
@@ -610,7 +610,7 @@ void sweeps_go_to_every_node(void)
 	CHECK(call(cluster.nodes[0].address, "sweep", json_pack("{s:s}", "name", "word"), &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);
 	CHECK_HAS(err.text, "there is no table or variable \"word\"; did you mean \"words\"?");
-	/* Whoever is asked: it is passed on to PS task 0. */
+	/* Whichever node is asked: it is passed on to PS task 0. */
 	result = call(cluster.nodes[1].address, "sweep", json_pack("{s:s}", "name", "words"), &err);
 	CHECK_INT(json_integer_value(json_object_get(result, "nodes")), 2);
 	json_decref(result);

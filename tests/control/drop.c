@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables are dropped on all nodes; who is not reached does it when it joins again, and nobody brings them back. */
+/* Tables are dropped on all nodes; a node that is not reached does it when it joins again, and no node brings them
+ * back. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -62,7 +63,7 @@ void a_table_is_dropped_on_all_nodes(void)
 	CHECK_INT(second, first + 1);
 	for (unsigned i = 0; i < 2; i++)
 		CHECK_UINT(cluster.nodes[i].plane.installed[0].generation, second);
-	/* By a handle of the one of before. */
+	/* By a handle of the former table. */
 	CHECK(call(cluster.nodes[0].address, "table_drop",
 		   json_pack("{s:s, s:I, s:I}", "name", "words", "id", id, "generation", first), &err) == NULL);
 	CHECK_INT(err.code, -ENOENT);

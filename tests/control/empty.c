@@ -41,7 +41,7 @@ void tables_are_emptied_on_every_node(void)
 	CHECK(ask_empty(&cluster.nodes[0], "words", result, &err) == NULL);
 	json_decref(result);
 	CHECK_HAS(err.text, "\"ticket\" is 0");
-	/* Whoever is asked: it is passed on to PS task 0. */
+	/* Whichever node is asked: it is passed on to PS task 0. */
 	begun = ask_empty(&cluster.nodes[1], "words", NULL, &err);
 	CHECK_INT(json_integer_value(json_object_get(begun, "nodes")), 2);
 	CHECK_INT(json_integer_value(json_object_get(begun, "left")), 6);
@@ -106,7 +106,8 @@ static json_t *by_handle(json_int_t generation)
 	return json_pack("{s:s, s:i, s:I}", "name", "words", "id", 1, "generation", generation);
 }
 
-/* Who holds a handle of a table that was dropped would delete the rows of another, and read them as its own. */
+/* Otherwise a client with a handle of a dropped table would delete the rows of another table, and read them as its own.
+ * */
 void a_later_table_of_a_name_is_not_meant(void)
 {
 	static const char another[] = "\"words\" is another table by now: the one that is meant was dropped before";
@@ -153,8 +154,8 @@ void a_later_table_of_a_name_is_not_meant(void)
 	cluster_fini(&cluster);
 }
 
-/* It is refused before any node begins: who asked would wait for the silent one, and other nodes' rows would be gone
- * meanwhile. */
+/* It is refused before any node begins: otherwise the caller would wait for the silent node, and other nodes' rows
+ * would be gone meanwhile. */
 void a_silent_node_keeps_tables_as_they_are(void)
 {
 	const uint64_t until_us = clock_us() + 3 * WAIT_US;

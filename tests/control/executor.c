@@ -33,7 +33,7 @@ static void count(struct executor_job *job, bool cancelled)
 	control_executor_post(c->executor, job, count);
 }
 
-/* The thread is held up meanwhile. Whoever has begun is posted again, also by itself. */
+/* The thread is held up meanwhile. A job that has begun is posted again, also by itself. */
 void a_job_that_waits_is_not_posted_twice(void)
 {
 	struct star_error err = { 0 };

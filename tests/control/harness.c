@@ -227,7 +227,7 @@ static json_t *fake_status(void *ctx)
 			 "must not replace the node's name");
 }
 
-/* A connection with everything that there may be, or none for who asks for another reactor than 0. */
+/* A connection with everything that there may be, or none if another reactor than 0 is asked for. */
 static int fake_connections(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err)
 {
 	struct fake_plane *p = ctx;

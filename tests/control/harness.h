@@ -57,11 +57,11 @@ struct fake_plane {
 	uint64_t begun, committed, abandoned;
 	int fail_commit;      /* what checkpoint_commit returns, when not 0 */
 	uint64_t ended, kept; /* parts that were ended, and that count */
-	bool hold_end;	      /* who ends its part waits until it is false */
+	bool hold_end;	      /* the end of its part waits until it is false */
 	bool hold_new;	      /* PS task 0's storage stalls: checkpoint_new waits until it is false */
 	unsigned holding_new;
 	bool slow_part;	 /* its part is being written until it is false */
-	bool hold_state; /* who asks for its part waits until it is false */
+	bool hold_state; /* a request for its part waits until it is false */
 	unsigned holding_state;
 	int fail_check;	     /* what checkpoint_check returns, when not 0 */
 	uint64_t rolls_back; /* roll_back's id */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes that keep journals: who comes back as what it was, and what the others are told meanwhile. */
+/* Nodes that keep journals: which of them come back as what they were, and what the others are told meanwhile. */
 #include "tests/control/cases.h"
 #include "tests/control/harness.h"
 
@@ -258,7 +258,7 @@ void a_pair_that_serves_is_not_taken_back(void)
 	cluster_fini(&cluster);
 }
 
-/* Who takes the place of a task's primary: it is what workers know, and where the cluster stands. */
+/* A standby that takes its primary's place: workers know it by the same incarnation, and it has the cluster's epoch. */
 static void promote(struct cluster *from, struct cluster *to, unsigned task, uint32_t epoch)
 {
 	json_t *catalogue = control_pair_catalogue(from->nodes[task].control, CONTROL_PAIR_ALL), *bad;

@@ -100,7 +100,7 @@ void filters_of_connections_are_checked(void)
 	static const struct {
 		const char *words, *says;
 	} cases[] = {
-		{ "connections nonsense", "is not a filter; there are reactor=N" },
+		{ "connections nonsense", "is not a filter; the filters are reactor=N" },
 		{ "connections reactor", "is not a filter" },
 		{ "connections limit=many", "limit needs a number" },
 		{ "connections limit=-1", "limit needs a number" },

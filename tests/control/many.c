@@ -70,7 +70,8 @@ static void drop_table(const struct node *node, const char *name)
 	json_decref(result);
 }
 
-/* Both ways: what a node holds goes to PS task 0 by pages, and so does the catalogue come to who lacks something. */
+/* Both ways: what a node holds goes to PS task 0 by pages, and the catalogue goes by pages to a node that lacks
+ * something. */
 void catalogues_go_by_pages(void)
 {
 	struct cluster cluster;
@@ -112,7 +113,8 @@ void tables_are_listed_by_pages(void)
 		{ "{\"from\": \"1\"}", "\"from\"", -EINVAL },
 		{ "{\"from\": 1, \"name\": \"feature/00001\"}", "unknown member \"from\"", -EINVAL },
 		{ "{\"name\": \"feature/0001\"}", "did you mean \"feature/00001\"?", -ENOENT },
-		/* One message of all was enough before: who asks so is told what to do, and not a part of them. */
+		/* Earlier releases asked for all in one message: such a request gets an error that says what to do, and
+		 * not a part of them. */
 		{ "{}", "ask for them by pages", -EMSGSIZE },
 	};
 	struct cluster cluster;
@@ -189,7 +191,7 @@ void a_standby_is_told_what_has_changed(void)
 	CHECK_UINT(count_tables(&standby.nodes[0]), 40);
 	CHECK_INT(create_table(&standby.nodes[0], "feature/00040", 8, &err), -EEXIST);
 	CHECK_INT(create_table(&standby.nodes[0], "feature/00039", 8, &err), 39);
-	/* The same again changes nothing, and what is no id is refused. */
+	/* The same again changes nothing, and what is not an id is refused. */
 	CHECK_INT(control_pair_take(to, catalogue, &epoch, &err), 0);
 	CHECK_UINT(count_tables(&standby.nodes[0]), 40);
 	for (int id = 0; id <= WIRE_OBJECTS_MAX + 1; id += WIRE_OBJECTS_MAX + 1) {

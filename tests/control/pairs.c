@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tasks that are two nodes each: what PS task 0 makes of who comes in a task's name, and how its own two are found. */
+/* Tasks that are two nodes each: which nodes PS task 0 accepts in a task's name, and how its own two are found. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { WAIT_US = 10000000, NAP_US = 10000 };
 
-/* Who comes as PS task 1. */
+/* A node that joins as PS task 1. */
 struct comer {
 	uint32_t incarnation, inherits;
 	uint64_t generation;
@@ -318,7 +318,7 @@ void a_standby_of_a_task_goes_on_where_its_primary_was(void)
 	CHECK_UINT(place.cluster_reactors, 3);
 	CHECK_UINT(place.first_reactor, 1);
 	CHECK(has_installed(&other.nodes[1], 1, "words"));
-	/* Whoever tells it a layout meanwhile takes it for its primary. */
+	/* A node that sends it a layout meanwhile takes it for its primary. */
 	CHECK_INT(control_set_layout(other.nodes[1].control, &layout, &err), -EHOSTDOWN);
 	for (unsigned i = 0; i < 3; i++) {
 		bad = json_deep_copy(catalogue);

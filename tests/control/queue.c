@@ -168,7 +168,7 @@ void a_checkpoint_has_what_is_not_done(void)
 	CHECK(json_equal(saved, twice));
 	q = control_queue_find(&again, "job");
 	if (CHECK(q != NULL)) {
-		/* leases of before count for nothing: what was done since is not in the parameters */
+		/* earlier leases count for nothing: work done since then is not in the parameters */
 		a = ask(q, 1, &three, &one, false, 0);
 		CHECK_UINT(a.lost_count, 2);
 		CHECK_UINT(ask(q, 3, NULL, NULL, true, 0).slice, one);
@@ -191,7 +191,7 @@ void malformed_queues_are_refused(void)
 		const char *text, *has;
 	} cases[] = {
 		{ "{}", "an array of at most 64" },
-		{ "[3]", "queue 0: it is no object" },
+		{ "[3]", "queue 0: it is not an object" },
 		{ "[{}]", "queue 0: " },
 		{ QUEUE("[]", "11"), "\"next\"" },
 		{ QUEUE("{}", "5"), "\"left\" must be an array" },
@@ -306,7 +306,7 @@ void slices_survive_any_workers(void)
 	}
 }
 
-/* By the methods: who was told of a slice by a PS task 0 that is gone has none any more. */
+/* By the methods: a worker that got a slice from a PS task 0 that is gone no longer has it. */
 void what_another_life_handed_out_is_lost(void)
 {
 	struct cluster cluster;
@@ -337,8 +337,8 @@ void what_another_life_handed_out_is_lost(void)
 	cluster_fini(&cluster);
 }
 
-/* A queue was dropped, and one of other files opened under its name: who still reads the former ones has none of its
- * slices, and marks none as done. */
+/* A queue was dropped, and one of other files opened under its name: a worker that still reads the former files has
+ * none of its slices, and marks none as done. */
 void a_queue_of_other_slices_is_not_worked_on(void)
 {
 	struct cluster cluster;
@@ -377,7 +377,8 @@ static json_t *list_queues(struct node *node)
 	return call(node->address, "queues", NULL, &err);
 }
 
-/* With the catalogue; a queue that was dropped goes there, too. What is none is refused, and changes nothing. */
+/* With the catalogue; a queue that was dropped goes there, too. Anything that is not a queue is refused, and changes
+ * nothing. */
 void queues_go_to_a_standby(void)
 {
 	struct cluster primary, standby;

@@ -334,7 +334,7 @@ void parts_are_of_one_incarnation_and_layout(void)
 	cluster_fini(&cluster);
 }
 
-/* Asks for it, and waits for what comes of it. */
+/* Asks for it, and waits for the outcome. */
 static void refuse_to_roll_back(const struct cluster *cluster, const char *why)
 {
 	struct star_error err = { 0 };
@@ -631,7 +631,7 @@ void a_last_checkpoint_that_was_given_up_lets_the_node_serve_again(void)
 		usleep(NAP_US);
 	CHECK_UINT(PLANE(node, ended), 1);
 	CHECK_UINT(PLANE(node, kept), 0);
-	/* Once: it is not closed any more. And one that is no last checkpoint is not touched. */
+	/* Once: it is not closed any more. And one that is not a last checkpoint is not touched. */
 	CHECK_INT(part(node, begin_last_json(101, 1, false), &err), 0);
 	usleep(8 * LONG_US);
 	CHECK_UINT(PLANE(node, ended), 1);

@@ -198,7 +198,7 @@ static bool is_reader(void *ctx, const struct line_guest *guest)
 	return guest->role == SECURE_READER;
 }
 
-/* Who makes another connection for each request gets no second's worth with each. */
+/* A client that opens a connection for each request does not get a new second's quota with each. */
 void what_a_principal_has_asked_outlives_its_connections(void)
 {
 	const struct secure_key principals[] = { { .principal = "job1", .role = SECURE_WORKER },
@@ -227,7 +227,7 @@ void what_a_principal_has_asked_outlives_its_connections(void)
 	control_line_guest_limit(job1, &(struct secure_quotas){ 0 });
 	for (unsigned i = 0; i < 100; i++)
 		CHECK(control_line_guest_ask(job1, now_us + 400000) && control_line_guest_ask(job2, now_us));
-	/* Who is gone is forgotten, but not while it is here. */
+	/* A principal without connections is forgotten, but not one that has some. */
 	CHECK(control_line_guest_enter(job1));
 	control_line_guests_free(&guests, is_reader, NULL);
 	CHECK(guests == job2 && job2->next == job1);

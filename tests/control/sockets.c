@@ -91,7 +91,7 @@ void what_lives_at_the_path_is_left_alone(void)
 	fd = open(second->control_socket, O_CREAT | O_WRONLY, 0600);
 	close(fd);
 	CHECK(try_start(&cluster.nodes[1], 2, &err) == NULL);
-	CHECK_HAS(err.text, "is no socket");
+	CHECK_HAS(err.text, "is not a socket");
 	CHECK_INT(unlink(second->control_socket), 0);
 	cluster_fini(&cluster);
 }

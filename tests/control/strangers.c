@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is no node of the cluster, and has only the control address: what it cannot ask for, and whom it cannot keep
- * out. */
+/* A client that is not a node of the cluster, and knows only the control address: what it cannot ask for, and whom it
+ * cannot keep out. */
 #include "tests/control/cases.h"
 #include "tests/control/harness.h"
 
@@ -252,7 +252,7 @@ void idle_connections_keep_nobody_out(void)
 	if (many_descriptors())
 		for (int i = 0; i < MANY; i++) {
 			fds[i] = raw_connect_from(STRANGER, cluster.nodes[0].address);
-			/* Those who have spoken are no better. */
+			/* Connections on which something was sent are no better. */
 			if (i % 8 == 0)
 				(void)raw_send(fds[i], STATUS "\n", sizeof(STATUS));
 		}

@@ -194,7 +194,7 @@ static void a_real_one_swaps(void)
 	CHECK_INT(etcd_swap(other, 0, "{\"other\": 1}", &now, &err), -ESTALE);
 	CHECK_STR(now.text, "{\"one\": 1}");
 	CHECK_UINT(now.revision, value.revision);
-	/* Only one goes on from what both have seen; who asks again learns that it has. */
+	/* Only one change succeeds after both have read the same value; asking again tells which. */
 	CHECK_INT(etcd_swap(other, value.revision, "two", &now, &err), 0);
 	CHECK(now.revision > value.revision);
 	CHECK_INT(etcd_swap(etcd, value.revision, "three", &now, &err), -ESTALE);
@@ -425,7 +425,7 @@ static bool goes_on_a_while(void *ctx)
 	return on;
 }
 
-/* Who gives up a call has an answer of the next one at once: that begins with another member. */
+/* After a call was given up, the next one is answered at once: it begins with another member. */
 static void who_is_not_waited_for_is_not_asked_next(void)
 {
 	static const char nothing[] = HEAD "}";
@@ -462,8 +462,8 @@ static void who_is_not_waited_for_is_not_asked_next(void)
 	close(other.fd);
 }
 
-/* A member whose machine is gone holds up nobody for long while there is another one; and who is slow has its time when
- * nobody else answers. */
+/* A member whose machine is gone delays nobody for long while there is another one; and a slow member has its time when
+ * no other one answers. */
 static void who_is_silent_has_little_time_at_first(void)
 {
 	static const char nothing[] = HEAD "}";

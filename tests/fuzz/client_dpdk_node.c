@@ -28,7 +28,7 @@ static void take_request(struct node_session *n, const uint8_t *at, size_t bytes
 	struct request *r = &n->requests[n->count];
 
 	FUZZ_CHECK(request_read(r, at, bytes) > 0, "a request of %zu bytes is not whole", bytes);
-	/* Who goes on with an earlier session begins with what that was not answered. */
+	/* A client that goes on with an earlier session begins with its unanswered requests. */
 	if (n->sequence == 0 && r->frame.flags & WIRE_GOES_ON)
 		n->sequence = r->frame.sequence - 1;
 	FUZZ_CHECK(n->channel || r->frame.sequence == n->sequence + 1, "request %lu after %lu", r->frame.sequence,
@@ -50,8 +50,8 @@ static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wir
 	for (bool more = status == WIRE_OK && n->channel >= 0; more && n->count < NODE_REQUESTS; more = at) {
 		const uint32_t next = mbufs == 1 ? dgram_next(m, at) : 0;
 
-		/* Whoever was told a lie, that the session starts over, numbers its packets again, too: messages of
-		 * both ages are mixed here. A server of lib/rpc ends the connection then. */
+		/* A client that was told (a lie) that the session starts over numbers its packets from the start again,
+		 * too: old and new messages are mixed here. A server of lib/rpc ends the connection then. */
 		if (n->channel && !request_is_sound(message + at, have - at))
 			break;
 		take_request(n, message + at, have - at);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server's and a client's endpoint, and whoever stands between them. The input is a program: messages of either side,
+ * A server's and a client's endpoint, and an attacker between them. The input is a program: messages of either side,
  * frames that are delivered, lost, repeated, held back, or forged from what was seen; time that passes, mbufs that are
- * short. The sessions 0 and 1 are honest; whoever forges does not know their tokens. Of session 2 he knows all: in half
+ * short. The sessions 0 and 1 are honest; the attacker does not know their tokens. He knows those of session 2: in half
  * of the programs either of its ends gets packets that lie in every field (tests/rpc/dgram_liar.h) while its messages
  * are in flight. The input's first byte says how, and whether all goes over IPv6.
  *
  * Besides memory errors it finds: an mbuf that is missing in the end, a message of an honest session that comes out of
  * order, twice or with other bytes, an honest session that ends though its peer was to be heard, books that contradict
  * each other, and what does not get through when the link is good again.
- * With SEALED (dgram_sealed.c) sessions come by ticket: all are honest, and whoever forges may change what he has seen.
+ * With SEALED (dgram_sealed.c) sessions come by ticket: all are honest, and the attacker may change what he has seen.
  */
 #ifndef SEALED
 #define SEALED 0
@@ -215,7 +215,7 @@ static void on_acknowledged(void *user)
 {
 }
 
-/* Frames that are held back for long are as good as lost; and who is idle for long makes room for others. */
+/* Frames that are held back for long are as good as lost; and a session that is idle for long makes room for others. */
 static void on_given_up(const struct user *u)
 {
 	const struct dgram_session *s = u->session;
@@ -239,7 +239,7 @@ static void on_closed(void *user, int reason)
 	/* The lease may end what the link has kept silent. The server's answer of an honest client's close is 0. */
 	FUZZ_CHECK(!u->honest || reason == ETIMEDOUT || reason == 0 || reason == ECONNREFUSED, "it ended with %d",
 		   reason);
-	/* Who has sent nothing since it was opened loses its place. */
+	/* A session on which nothing was sent since it was opened loses its place. */
 	FUZZ_CHECK(!u->honest || !u->client || reason != 0 || u->sent == 0 || u->given_up ||
 			   w.now_ns - w.silent_ns < 30000 * DGRAM_MS,
 		   "an honest session was closed");
@@ -495,7 +495,7 @@ static void step_frames(struct input *in, unsigned what, int side)
 	}
 }
 
-/* What stands for other steps where session 2 has a liar at its ends. */
+/* Replaces other steps if session 2 has a liar at its ends. */
 static void step_rogue(struct input *in, uint8_t op)
 {
 	if ((op & 15) == 8)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions by ticket, and whoever stands between their ends: the program of dgram.c. Nothing that he sends is believed
- * by anybody. */
+/* Sessions by ticket, and an attacker between their ends: the program of dgram.c. Nothing that he sends is believed. */
 #define SEALED 1
 #include "tests/fuzz/dgram.c"

@@ -302,7 +302,7 @@ static void check_reply(const char *reply, const json_t *request)
 	json_t *json = json_loadb(reply, bytes, JSON_REJECT_DUPLICATES, NULL);
 
 	FUZZ_CHECK(bytes && strchr(reply, '\n') == reply + bytes - 1, "a reply that is not one line: %s", reply);
-	FUZZ_CHECK(json_is_object(json), "a reply that is no JSON object: %s", reply);
+	FUZZ_CHECK(json_is_object(json), "a reply that is not a JSON object: %s", reply);
 	FUZZ_CHECK(!json_object_get(json, "result") != !json_object_get(json, "error"), "a reply like %s", reply);
 	got = json_object_get(json, "id");
 	FUZZ_CHECK(got && (json_is_null(got) || json_equal(got, id)), "a reply to another request: %s", reply);
@@ -331,7 +331,7 @@ static void serve(struct control *control, const char *line, size_t bytes)
 	json_decref(request);
 }
 
-/* A journal's catalogue: a line of anybody's is none, but what was written is read back. */
+/* A journal's catalogue: any other line is refused, but what was written is read back. */
 static void add_lines(const char *line, size_t bytes)
 {
 	json_t *json = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL), *back;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Fuzz targets: libFuzzer with the address and undefined-behaviour sanitizers. They need clang, so they are no part of
+# Fuzz targets: libFuzzer with the address and undefined-behaviour sanitizers. They need clang, so they are not part of
 # `all`, and what they are built from lies in a directory of its own: the libraries' sources, compiled from scratch.
 FUZZ ?=
 SECONDS ?= 60
@@ -28,7 +28,7 @@ $(eval $(call fuzzer,dgram,rpc,tests/fuzz/pool.c,))
 $(eval $(call fuzzer,dgram_sealed,rpc,tests/fuzz/pool.c,))
 # Streams without the segments under them: rpc_tcp.c stands in for lib/net, and rpc_dgram.c for the sessions that there are not.
 $(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c rpc_run.c pool.c),lib/net/% lib/rpc/dgram%))
-# Methods without sockets and threads: jsonrpc.c stands in for who has them.
+# Methods without sockets and threads: jsonrpc.c replaces the files that have them.
 $(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/,control/control.c control/executor.c control/follower.c jsonrpc/jsonrpc.c control/line_accept.c control/line_server.c control/line_tls.c control/listen.c)))
 # The port's thread is left out: memif.c includes the conversation with a client, and has the reactors take their turns in it.
 $(eval $(call fuzzer,memif,port net,tests/fuzz/pool.c,lib/port/memif_client.c))
@@ -42,7 +42,7 @@ $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,tf-config,config,,))
 $(eval $(call fuzzer,program,wire,,))
 $(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))
-# Without threads and ports: client_dpdk.c stands in for who has them. And without the server's half of lib/rpc.
+# Without threads and ports: client_dpdk.c replaces the files that have them. And without the server's half of lib/rpc.
 $(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk_node.c client_sides.c pool.c),lib/port/% \
 	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c held.c leave.c quota.c record.c replay.c reply.c sealed.c server.c session.c stream.c)))
 $(eval $(call fuzzer,ckpt,ckpt,,))

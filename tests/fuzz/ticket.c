@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a stranger sends to a node that wants tickets: bytes for a ticket, or changes of a good one; and what somebody
- * on the way makes of a record, in whatever pieces it comes. Nothing is taken but what was made here.
+ * What a stranger sends to a node that wants tickets: bytes for a ticket, or changes of a good one; and records as
+ * somebody on the way may change them, in whatever pieces it comes. Nothing is taken but what was made here.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -13,7 +13,7 @@ static unsigned any_dtype(struct prng *p)
 	return dtypes[prng_below(p, 4)];
 }
 
-/* Any that is no handle; there is one. */
+/* Any that is not a handle; there is one. */
 static struct graph_value any_value(struct prng *p, const struct graph *graph)
 {
 	while (!graph->err.code) {

@@ -320,7 +320,7 @@ void losses_do_not_overflow(void)
 	graph_destroy(g);
 }
 
-/* Who may look at nothing sees nothing: no NaN. */
+/* A query that may attend to nothing gives 0, not NaN. */
 void attention_with_everything_masked_is_zero(void)
 {
 	struct graph *g = graph_create();

@@ -72,7 +72,7 @@ static void rows_of_each_format_are_parsed(void)
 	CHECK_UINT(row.count, 3 + 2 * 2);
 	CHECK_INT(row.ids[3], row.ids[1]); /* the candidate was clicked on before */
 	CHECK_INT(row.ids[4], row.ids[2]);
-	CHECK(row.ids[6] != row.ids[0]); /* a category is no user */
+	CHECK(row.ids[6] != row.ids[0]); /* a category is not a user */
 	CHECK_INT(parse(INPUT_HISTORIES, "0\tu\ti\tc\t", &row, &err), 1);
 	CHECK_NEAR(row.label, 0, 0);
 	CHECK_UINT(row.count, 3);
@@ -107,7 +107,7 @@ static void keys_of_words_are_golden(void)
 	CHECK_INT(input_column(INPUT_CENSUS, "9", &err), 9);
 	CHECK_INT(input_column(INPUT_CENSUS, "0", &err), -EINVAL); /* a number */
 	CHECK_INT(input_column(INPUT_CENSUS, "15", &err), -EINVAL);
-	CHECK_HAS(err.text, "there is no categorical column \"15\"; there are workclass, ");
+	CHECK_HAS(err.text, "there is no categorical column \"15\"; the columns are workclass, ");
 	CHECK_INT(input_column(INPUT_HISTORIES, "1", &err), 1);
 	CHECK_INT(input_column(INPUT_HISTORIES, "4", &err), -EINVAL);
 	CHECK_INT(input_column(INPUT_CRITEO, "65536", &err), -EINVAL);
@@ -200,7 +200,7 @@ static void words_of_a_line_have_ids(void)
 	CHECK_INT(input_row_text("12 , 3", NULL, NULL, &row, &err), 0);
 	CHECK_INT(input_row_text("", NULL, NULL, &row, &err), 0);
 
-	/* A word of 31 letters is one; of 32 it is none. */
+	/* A word of 31 letters is a word; one of 32 is not. */
 	snprintf(most, sizeof(most), "%.31s %.32s b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 		 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
 	CHECK_INT(input_row_text(most, NULL, NULL, &row, &err), 1);

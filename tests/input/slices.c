@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Readers whose slices come from a queue: each line once, wherever slices begin and whoever waits for whom. */
+/* Readers whose slices come from a queue: each line once, wherever slices begin, and whichever worker waits for
+ * another. */
 #include "input/input.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ static int take(void *arg, bool wait, struct input_slice *slice, struct star_err
 	struct queue *q = arg;
 
 	if (q->next == q->total && q->others) {
-		/* they wait until all that was read here is done: who keeps some of it waits for ever */
+		/* they wait until all that was read here is done: a worker that keeps some of it waits for ever */
 		q->waited |= wait;
 		if (wait)
 			usleep(1000);

@@ -141,7 +141,7 @@ void streams_that_are_damaged_are_refused(void)
 	CHECK_INT(read_all(file_of(packed, n), 4096, text, &err), -EBADMSG);
 	CHECK_HAS(err.text, "its gzip stream is damaged at byte");
 	packed[n - 6] ^= 1;
-	memcpy(packed + n, "more", 4); /* a text is no stream */
+	memcpy(packed + n, "more", 4); /* a text is not a stream */
 	CHECK_INT(read_all(file_of(packed, n + 4), 4096, text, &err), -EBADMSG);
 	CHECK_HAS(err.text, "incorrect header check");
 	n = pack_zstd(text, TEXT, packed, ROOM);

@@ -64,7 +64,7 @@ void a_reader_may_begin_in_the_middle(void)
 	ring->record = (struct journal_record *)journal_at(ring, 0);
 	begun = ring->head;
 	journal_reader_begin(ring, JOURNAL_LINK, WAIT_NS);
-	CHECK(!ring->record); /* what comes is no part of a record that it has not the beginning of */
+	CHECK(!ring->record); /* it does not begin in the middle of a record */
 	CHECK_UINT(journal_reader_at(ring, JOURNAL_LINK), begun);
 	CHECK_UINT(ring->published, begun);
 	write_run(ring, 2, CONTENT);
@@ -87,7 +87,7 @@ static void fill(struct journal_ring *ring)
 	journal_publish(ring);
 }
 
-/* Whoever is late keeps the reactor for its own time, and is lost then, alone; the other one misses nothing. */
+/* A late reader holds up the reactor for its own time, and is then lost, alone; the other one misses nothing. */
 void a_late_reader_is_lost_alone(void)
 {
 	for (unsigned late = 0; late < JOURNAL_READERS; late++) {
@@ -121,7 +121,7 @@ void a_late_reader_is_lost_alone(void)
 	}
 }
 
-/* What was not to be held up, as it had begun, finds room: who is in its way is lost, and no other. */
+/* A write that had begun and must not wait finds room: the reader that is in its way is lost, and no other. */
 void who_is_in_the_way_is_lost(void)
 {
 	struct journal_ring *ring = make_both();
@@ -165,7 +165,7 @@ void a_slow_reader_keeps_the_reactor_unless_replies_wait_for_it(void)
 		}
 }
 
-/* A journal that has failed, a full disk, is no reason to wait, nor for a standby to be given up. */
+/* A journal that has failed, as with a full disk, is not a reason to wait, nor to give up a standby. */
 void a_reader_that_has_ended_keeps_nobody(void)
 {
 	struct journal_ring *ring = make_both();

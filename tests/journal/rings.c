@@ -132,7 +132,7 @@ void lost_rings_hold_what_they_have_not_written(void)
 	}
 }
 
-/* A machine that was paused, for longer than a ring waits: that is no disk that does not answer. */
+/* A machine that was paused, for longer than a ring waits: that is not a disk that does not answer. */
 void time_without_a_look_counts_little(void)
 {
 	const uint64_t begun = 1000000;

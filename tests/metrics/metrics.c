@@ -159,7 +159,7 @@ static bool scrapes(const struct metrics_server *server, const char *from)
 	return bytes < sizeof(text) && strncmp(text, "HTTP/1.1 200", 12) == 0 && strstr(text, "star_test_2 1");
 }
 
-/* A byte now and then is no silence. Meanwhile all others are answered, and then this address, too. */
+/* A byte now and then does not count as silence. Meanwhile all others are answered, and then this address, too. */
 static void an_address_holds_its_places_for_a_while(void)
 {
 	static const char request[] = "GET /metrics HTTP/1.1\r\nX: ";
@@ -192,7 +192,7 @@ static void an_address_holds_its_places_for_a_while(void)
 	metrics_server_stop(server);
 }
 
-/* Who asks again and again over one connection is not too slow. */
+/* A client that asks again and again over one connection is not too slow. */
 static void a_connection_has_as_long_for_each_request(void)
 {
 	static const char request[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";

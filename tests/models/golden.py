@@ -262,7 +262,8 @@ def dnn(tasks, ids, dense):
 
 
 def wide_deep(tasks, ids, dense):
-    # A cross is a row of its own, whatever its id: those of dimension 1 are 0 at first. Pairs are no numbers, so they are none of the ids.
+    # A cross is a row of its own, whatever its id: those of dimension 1 are 0 at first. Pairs are not numbers, so they equal
+    # none of the ids.
     crossed = [row + [(row[i], row[i + 1]) for i in range(FIELDS - 1)] for row in ids]
     deep = mlp(tasks, side_by_side(tasks, ids, dense)[1], (100, 75, 50, 25, 1), "deep")
     return linear(tasks, crossed, dense) + deep.reshape(-1)

@@ -35,11 +35,11 @@ void a_flood_does_not_keep_others_out(void)
 	flood(1000);
 	CHECK_UINT(net_connections(script.net), 1 + HALF_OPEN);
 	CHECK_UINT(script_counters()->tcp_cookies_sent, 1000 - HALF_OPEN);
-	/* Who is there works on. */
+	/* Existing connections go on. */
 	script_in(SEGMENT(.flags = A, .seq = 1, .ack = 1, .bytes = 100));
 	CHECK_UINT(script.received, 100);
 	script_drop();
-	/* Who comes gets in. */
+	/* New connections are accepted. */
 	script_connect(SEGMENT(.mss = 1000, .port = 40001));
 	CHECK_UINT(script.opens, 2);
 	CHECK_UINT(script_counters()->tcp_cookies_received, 1);
@@ -99,7 +99,7 @@ void a_cookie_keeps_the_options(void)
 	}
 }
 
-/* One bit of it changed, another peer, another number: it is no cookie. */
+/* One bit of it changed, another peer, another number: it is not a cookie. */
 void a_forged_cookie_opens_nothing(void)
 {
 	begin(true);

@@ -275,7 +275,7 @@ void addresses_of_one_64_share(void)
 					 &c.worker, &err);
 	CHECK(c.worker.conn && link_run(&net_link, 5000 * LINK_MS, is_connected, &c.worker));
 	is_served(false);
-	/* Who has lost its place takes it neither from the worker nor, address by address, from itself. */
+	/* A client that has lost its place takes it neither from the worker nor, address by address, from itself. */
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (unsigned i = 0; i < ADDRESSES; i++)
 			if (!c.crowd[0][i].conn)

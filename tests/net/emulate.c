@@ -102,7 +102,7 @@ static void check_frame(const struct link *link, int side, const struct rte_mbuf
 		fault("asked for what the port does not have", m);
 }
 
-/* Whether headers and flags say what rte_mbuf_core.h wants of who asks for a checksum, or for segmentation. */
+/* Whether headers and flags are what rte_mbuf_core.h requires for a checksum or segmentation offload. */
 static void check_request(struct rte_mbuf *m, const struct headers *h)
 {
 	const uint64_t flags = m->ol_flags, l4 = flags & RTE_MBUF_F_TX_L4_MASK;

@@ -168,7 +168,7 @@ static void icmp_leaves_an_open(enum net_icmp_error kind, int reason)
 	script_end();
 }
 
-/* What a router says ends an open that has no answer, if it is no passing state, and nothing else; and only when it
+/* What a router says ends an open that has no answer, if it is not a passing state, and nothing else; and only when it
  * is about what is in flight. */
 void icmp_ends_opens_only(void)
 {

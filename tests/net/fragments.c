@@ -395,7 +395,7 @@ void stacks_with_one_address_share_no_identifications(void)
 			CHECK_UINT(first % 4, stack);
 			CHECK_UINT(second % 4, stack);
 			CHECK(first != second);
-			CHECK(first / 4 != (uint32_t)(o.secret[0] >> 32) / 4); /* it is no part of the secret */
+			CHECK(first / 4 != (uint32_t)(o.secret[0] >> 32) / 4); /* it is not a part of the secret */
 		}
 		link_down(&net_link);
 	}

@@ -216,7 +216,7 @@ void path_mtus_are_learnt_and_forgotten(void)
 	link_down(&net_link);
 }
 
-/* Who knows ports and addresses only can forge an error: whose datagram it quotes is asked. */
+/* Anyone who knows the ports and addresses can forge an error: the user whose datagram it quotes is asked. */
 void too_big_about_datagrams_must_be_of_one_in_flight(void)
 {
 	packets_alone(93, NULL);
@@ -254,7 +254,7 @@ void flows_of_datagrams_follow_their_path(void)
 
 		m->data_off = BODY;
 		memset(rte_pktmbuf_append(m, BYTES), 'x', BYTES);
-		rte_mbuf_refcnt_update(m, 1); /* as whoever may have to send it again */
+		rte_mbuf_refcnt_update(m, 1); /* as the sender may have to send it again */
 		net_udp_flow_send(net_link.net[0], &flow, m, 2);
 		packets_turn();
 		if (CHECK_UINT(packets_count(IPPROTO_UDP, &last), times == 1 ? 2 : 1) && times != 1) {

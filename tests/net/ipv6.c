@@ -80,7 +80,7 @@ void every_truncated_ipv6_packet_is_dropped(void)
 	CHECK_UINT(packets_received, 0);
 	packet_give(&p);
 	CHECK_UINT(packets_received, 1);
-	packet_append(&p, NULL, 20); /* Ethernet's padding is none of the packet's */
+	packet_append(&p, NULL, 20); /* Ethernet's padding is not part of the packet */
 	packet_give(&p);
 	CHECK_UINT(packets_received, 2);
 	p.bytes[PACKET_ETHERNET + 5] += 30; /* longer than the frame */
@@ -99,7 +99,7 @@ struct chain {
 		uint8_t type, bytes; /* of body: 6, 14 ... */
 		uint8_t body[22];
 	} headers[10];
-	uint8_t repeat; /* the first one, so often more */
+	uint8_t repeat; /* the first one, this many times more */
 	bool taken;
 	uint8_t told; /* 1 + the code of the parameter problem that is sent back */
 	unsigned pointer;

@@ -69,7 +69,7 @@ void link_up(struct link *link);
 void link_up_with(struct link *link, const struct net_options *a, const struct net_options *b);
 /* Frees both stacks and what is on the link; checks that no mbuf is missing. */
 void link_down(struct link *link);
-/* Runs both stacks until until(ctx) or for so long, in virtual time; true when until was met. */
+/* Runs both stacks until until(ctx) or for this long, in virtual time; true when until was met. */
 bool link_run(struct link *link, uint64_t for_ns, bool (*until)(void *ctx), void *ctx);
 /* Gives a frame to a side as it is. */
 void link_inject(struct link *link, int to, const void *frame, unsigned bytes);

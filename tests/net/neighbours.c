@@ -92,8 +92,8 @@ void who_asks_for_us_is_learnt_and_answered(void)
 	}
 }
 
-/* Whoever claims a neighbour's address gets nothing as long as the neighbour answers, and all of it when that one is
- * gone. */
+/* A host that claims a neighbour's address gets no packets as long as the neighbour answers, and all of them when that
+ * one is gone. */
 void a_claimed_address_is_verified(void)
 {
 	for (int v4 = 0; v4 < 2; v4++)

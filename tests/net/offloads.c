@@ -320,7 +320,7 @@ void fragments_are_looked_at_together(void)
 	}
 }
 
-/* Guests of one machine leave checksums to be filled in by a wire that there is none of. */
+/* Guests of one machine leave checksums to be filled in by a NIC, but there is none. */
 void checksums_that_were_never_filled_in_do_no_harm(void)
 {
 	struct net_options a, b;

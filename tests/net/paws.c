@@ -37,7 +37,7 @@ void an_old_timestamp_is_dropped_and_answered(void)
 	script_end();
 }
 
-/* A network that reorders is no error: an ACK that a later one, or data, has overtaken is counted as that. */
+/* Reordering is not an error: an ACK that a later one, or data, has overtaken is counted as that. */
 void an_overtaken_ack_is_no_error(void)
 {
 	connect_stamped();
@@ -84,7 +84,7 @@ void resets_may_be_old(void)
 	script_end();
 }
 
-/* Who has agreed to timestamps sends them; a segment without is somebody else's (RFC 7323, 3.2). */
+/* A peer that has agreed to timestamps sends them; a segment without one is somebody else's (RFC 7323, 3.2). */
 void a_segment_without_its_timestamp_is_dropped(void)
 {
 	connect_stamped();

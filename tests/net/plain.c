@@ -204,7 +204,7 @@ void frames_in_pieces_are_put_together(void)
 		CHECK_MEM(packets_received_bytes, p.bytes + p.length - 20, 20);
 	}
 	CHECK_UINT(counters->eth_short, 0);
-	/* What one mbuf does not hold is no frame of ours. */
+	/* A frame that is not in a single mbuf is not ours. */
 	packets_received = 0;
 	m = in_pieces(&p, 42);
 	more = rte_pktmbuf_alloc(net_link.pool[0]);

@@ -22,7 +22,7 @@ void a_loss_is_found_by_time(void)
 	sender_end();
 }
 
-/* A segment that arrives late, but within that time, is no loss. */
+/* A segment that arrives late, but within that time, is not a loss. */
 void reordering_is_not_taken_for_loss(void)
 {
 	sender_begin(NULL, PEER_SACK, 100);
@@ -69,7 +69,7 @@ void duplicates_widen_the_reordering_window(void)
 	script_wait(100);
 	sender_sack(una, 1, una + MSS, una + 2 * MSS);
 	script_wait(30);
-	sender_sent(una, MSS); /* in vain */
+	sender_sent(una, MSS); /* without effect */
 	sender_sack(una + 4 * MSS, 1, una, una + MSS);
 	CHECK_UINT(script.conn->rack_wider, 1);
 	CHECK(script.conn->rack_persist >= 15);

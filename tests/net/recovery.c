@@ -150,7 +150,7 @@ void duplicates_of_a_recovery_begin_no_other(void)
 	sender_end();
 }
 
-/* Dups that are none: with data, or with another window (RFC 5681, 2). */
+/* ACKs that do not count as duplicates: with data, or with another window (RFC 5681, 2). */
 void what_is_no_duplicate_does_not_count(void)
 {
 	sender_begin(NULL, 0, 100);

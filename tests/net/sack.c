@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What SACK blocks make the sender do (RFC 2018, 2883, 6675), and what those of liars do not. */
+/* What SACK blocks make the sender do (RFC 2018, 2883, 6675), and what false ones do not. */
 #include "tests/net/cases.h"
 #include "tests/net/sender.h"
 

@@ -46,30 +46,30 @@ static inline bool sender_skips_hold(const struct tcp_conn *c)
 /* NULL, or what is wrong. */
 static inline const char *sender_fault(const struct tcp_conn *c)
 {
-	uint32_t pipe = 0, flying = 0, lost = 0, waiting_lost = 0, sacked = 0, retrans = 0;
+	uint32_t pipe = 0, in_flight = 0, lost = 0, waiting_lost = 0, sacked = 0, retrans = 0;
 	uint32_t seq = c->snd_una == c->iss ? c->iss + 1 : c->snd_una;
 	bool sent = c->send_head != c->send_next, lost_at = !c->lost_at;
 
 	for (struct rte_mbuf *m = c->send_head; m; m = net_priv(m)->next) {
 		const struct net_priv *p = net_priv(m);
-		const bool flies = p->segment & TCP_SEG_FLYING, was_lost = p->segment & TCP_SEG_LOST;
+		const bool is_in_flight = p->segment & TCP_SEG_IN_FLIGHT, was_lost = p->segment & TCP_SEG_LOST;
 
 		sent = sent && m != c->send_next;
 		if (p->seq != seq || p->payload_len == 0)
 			return "the queue has a gap";
 		seq += p->payload_len;
-		if (p->segment & TCP_SEG_SACKED ? flies || was_lost || !sender_run_holds(m)
-						: sent != (flies || was_lost))
+		if (p->segment & TCP_SEG_SACKED ? is_in_flight || was_lost || !sender_run_holds(m)
+						: sent != (is_in_flight || was_lost))
 			return "a segment is in two states, or in none";
 		if (m == c->send_next && seq_lt(p->seq, c->snd_nxt))
 			return "what waits is below the next number";
-		pipe += flies ? p->payload_len : 0;
-		flying += flies;
+		pipe += is_in_flight ? p->payload_len : 0;
+		in_flight += is_in_flight;
 		lost += was_lost;
-		waiting_lost += was_lost && !flies;
+		waiting_lost += was_lost && !is_in_flight;
 		sacked += !!(p->segment & TCP_SEG_SACKED);
-		retrans += flies && p->transmissions > 1;
-		lost_at |= m == c->lost_at && was_lost && !flies;
+		retrans += is_in_flight && p->transmissions > 1;
+		lost_at |= m == c->lost_at && was_lost && !is_in_flight;
 		if (!p->next && m != c->send_tail)
 			return "the queue ends before its tail";
 	}
@@ -77,10 +77,10 @@ static inline const char *sender_fault(const struct tcp_conn *c)
 		return "the next to send is not in the queue";
 	if (pipe != c->pipe || lost != c->lost_segs || sacked != c->sacked_segs || retrans != c->retrans_segs)
 		return "a counter is wrong";
-	if (sender_list_count(&c->flying) != flying || sender_list_count(&c->lost) != waiting_lost)
+	if (sender_list_count(&c->in_flight) != in_flight || sender_list_count(&c->lost) != waiting_lost)
 		return "a list is wrong";
 	if (!lost_at)
-		return "lost_at is no lost segment";
+		return "lost_at is not a lost segment";
 	if (!sender_skips_hold(c))
 		return "the links that skip are wrong";
 	if (c->cwnd < c->mss && c->pipe == 0 && c->recovery < TCP_RECOVERY_FAST)

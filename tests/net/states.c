@@ -171,7 +171,7 @@ void a_closed_connection_waits_for_a_fin_only(void)
 	script_end();
 }
 
-/* What was queued behind a hole is not delivered to who has closed meanwhile. */
+/* Data that was queued behind a hole is not delivered to a user that has closed meanwhile. */
 void nothing_is_delivered_after_a_close(void)
 {
 	script_begin(NULL);
@@ -220,7 +220,7 @@ void the_peer_may_close_first(void)
 	script_in(SEGMENT(.flags = A, .seq = 12, .ack = 52));
 	CHECK_UINT(script.ends, 1);
 	CHECK_INT(script.reason, 0);
-	CHECK_UINT(net_connections(script.net), 0); /* no TIME_WAIT for who closes second */
+	CHECK_UINT(net_connections(script.net), 0); /* no TIME_WAIT for the side that closes second */
 	script_end();
 }
 
@@ -347,7 +347,7 @@ void an_active_open_follows_time_wait(void)
 	script_end();
 }
 
-/* RFC 6528: who sees one connection's number does not know the next one's; for one four-tuple they go up with time. */
+/* RFC 6528: the number of one connection does not reveal the next one's; for one four-tuple they go up with time. */
 void initial_numbers_are_no_ones_guess(void)
 {
 	uint32_t iss[3], again;

@@ -91,7 +91,7 @@ void a_user_sets_his_own_keepalive(void)
 	script_end();
 }
 
-/* RFC 5482: unacknowledged for so long, whatever the backoff says. */
+/* RFC 5482: unacknowledged for this long, whatever the backoff says. */
 void a_user_timeout_is_kept_to(void)
 {
 	script_begin(NULL);
@@ -119,7 +119,7 @@ void a_user_timeout_is_kept_to(void)
 	script_end();
 }
 
-/* A closed window counts for who has said how long he waits, and else not: the peer may only be slow to read. */
+/* A closed window counts only if a user timeout is set: the peer may just be slow to read. */
 void a_closed_window_may_time_out(void)
 {
 	for (int own = 0; own < 2; own++) {

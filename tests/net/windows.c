@@ -196,7 +196,7 @@ void data_beyond_the_window_is_cut_off(void)
 	script_end();
 }
 
-/* A peer that does not scale can be told of 64 KiB: a larger room is no news to it. */
+/* A peer that does not scale can be told of 64 KiB: a larger window is not announced to it. */
 void a_window_that_cannot_be_expressed_is_not_announced(void)
 {
 	struct net_options o = script_options();
@@ -287,7 +287,7 @@ void the_window_does_not_grow_for_who_does_not_read(void)
 	script_end();
 }
 
-/* Windows grow out of one budget; who uses his no more gives it back. */
+/* Windows grow out of one budget; a connection that no longer uses its share gives it back. */
 void windows_share_a_budget(void)
 {
 	struct net_options o = growing();

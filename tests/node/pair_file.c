@@ -85,8 +85,8 @@ void several_threads_remember_at_once(void)
 	end(r);
 }
 
-/* The register's thread may be about to claim it, or a life of the journal to begin, while another thread hears of who
- * serves. */
+/* The register's thread may be about to claim it, or a life of the journal to begin, while another thread hears which
+ * node serves. */
 void a_node_that_has_yielded_is_no_longer_primary(void)
 {
 	struct remembered *r = begin();
@@ -102,7 +102,8 @@ void a_node_that_has_yielded_is_no_longer_primary(void)
 	CHECK_INT(node_pair_remember(&r->pair, PAIR_PRIMARY, 6, &err), -EAGAIN);
 	CHECK_HAS(err.text, "the other node of the pair serves");
 	CHECK_INT(node_pair_owns_journal(&r->node, &err), -EAGAIN);
-	CHECK_INT(node_pair_remember_yielded(&r->pair, 4, &err), 0); /* who learned it before, and says it later */
+	CHECK_INT(node_pair_remember_yielded(&r->pair, 4, &err),
+		  0); /* a thread that learned it before, and says it later */
 	check_remembered(r, PAIR_STANDBY, 5, false);
 	CHECK_INT(node_pair_remember_yielded(&r->pair, 7, &err), 0);
 	check_remembered(r, PAIR_STANDBY, 7, false);

@@ -172,7 +172,7 @@ void who_asks_does_not_wait_for_a_look(void)
 	end(a);
 }
 
-/* Who stops gets no answer any more. */
+/* A node that stops gets no more answers. */
 void nobody_waits_for_etcd_when_the_node_stops(void)
 {
 	struct star_error err = { 0 };

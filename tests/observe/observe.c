@@ -356,7 +356,7 @@ static void peers_are_those_of_that_time(void)
 	CHECK_UINT(found.port, 4000);
 	CHECK(!observe_find_peer(o, 35, 1000, &found));
 	observe_peer(o, 18, second, 4001, 2000);
-	CHECK(!observe_find_peer(o, 18, 1000, &found)); /* the record is older than who has its place now */
+	CHECK(!observe_find_peer(o, 18, 1000, &found)); /* the record is older than the one that has its place now */
 	CHECK(observe_find_peer(o, 18, 2000, &found));
 	CHECK_MEM(found.address, second, 16);
 	observe_destroy(o);

@@ -39,7 +39,7 @@ struct optim_options random_options(unsigned kind, struct prng *p)
 	return o;
 }
 
-/* Any finite float, and now and then what is none, or what is rare. */
+/* Any finite float, and now and then one that is not finite, or a rare one. */
 static float awkward(struct prng *p)
 {
 	static const float special[] = { 0.0f,	   -0.0f,    INFINITY, -INFINITY, NAN,	   0x1p-149f, -0x1p-130f,
@@ -111,7 +111,7 @@ static void update(const struct optim *o, const struct optim_step *step, struct 
 			    (float *)m->grad + shift, n);
 }
 
-/* A row that is watched as it is updated: what the scalar form makes of it, and whether its gradient is finite. */
+/* A row that is watched as it is updated: what the scalar form computes for it, and whether its gradient is finite. */
 static void compare_watched(const struct optim *o, const struct optim_step *step, const struct memory *from,
 			    const struct memory *scalar, unsigned shift, unsigned n)
 {

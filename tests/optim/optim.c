@@ -196,10 +196,10 @@ void rows_are_clipped_by_their_norm(void)
 			optim_apply(&o, &step, value, NULL, NULL, grad, n);
 			for (unsigned i = 0; i < n; i++)
 				CHECK_NEAR(value[i], i % 2 ? left : -left,
-					   (s < 4 ? 3e-7 : 1e-4) * left); /* the factor is no normal float32 */
+					   (s < 4 ? 3e-7 : 1e-4) * left); /* the factor is not a normal float32 */
 		}
 	}
-	/* What is no number stays none. */
+	/* NaN stays NaN. */
 	value[0] = value[1] = 0;
 	optim_apply(&o, &step, value, NULL, NULL, (const float[]){ 1, NAN }, 2);
 	CHECK_NEAR(value[0], -1, 0);
@@ -330,7 +330,7 @@ void ftrl_divides_by_no_zero(void)
 	CHECK_NEAR(slots[2], 9, 0);
 	step.rate = 0.5f;
 	optim_apply(&o, &step, value, slots, NULL, (const float[]){ NAN, 0, 0 }, 3);
-	CHECK(isnan(value[0])); /* what is no number is seen, not made 0 */
+	CHECK(isnan(value[0])); /* NaN is seen, not made 0 */
 }
 
 void nothing_to_do_touches_nothing(void)

@@ -327,7 +327,7 @@ class Checkpoints(unittest.TestCase):
                 self.assertEqual(raised.exception.errno, errno.EBUSY)
             with starserver.LocalCluster(checkpoints=folder) as local, local.connect() as cluster:
                 self.assertEqual(cluster.lookup("t").pull([1]).tolist(), [[1, 2, 3, 4]])
-                # Whoever is killed leaves it free, as soon as the kernel has let go.
+                # If the process is killed, the lock is free as soon as the kernel has released it.
                 for process in local.processes:
                     process.kill()
                 with starserver.LocalCluster(checkpoints=folder) as other, other.connect() as cluster:

@@ -283,7 +283,8 @@ class Statistics(Exported):
                 self.assertGreater((before - Normed().eval()(*batches[0][:2])).abs().max().item(), 0.01, "nothing was trained")
 
     def test_they_stay_on_ps_tasks(self):
-        """Values of before the training, a job that goes on, another model with the same batch norm, and what the variables are called."""
+        """Values from before the training, a job that goes on, another model with the same batch norm, and what the variables
+        are called."""
         with starserver.LocalCluster(2) as local, local.connect() as cluster:
             model, batches = nn.Sequential(nn.BatchNorm1d(3, momentum=0.5, affine=False), nn.Linear(3, 1), nn.Flatten(0)), []
             model[0].running_mean += 4
@@ -350,7 +351,7 @@ class Statistics(Exported):
 
 
 class Text(Exported):
-    """What becomes of a model that is no zoo's."""
+    """A model that is not from the zoo."""
 
     def test_bags_of_every_form(self):
         table = self.table(initializer="uniform", scale=0.5, seed=4, dim=5, rate=0.1)
@@ -435,7 +436,7 @@ class Text(Exported):
             starserver.torch.export_graph(Bad(), (torch.rand(3, 4),))
         self.assertEqual([(file, line) for file, line, _ in raised.exception.problems],
                          [(__file__, first + i) for i, text in enumerate(lines) if "# here" in text])
-        for word in ("sort: a graph has no such operation", "cumsum", "GRU: ", "Tensor.add_: it changes a tensor in place", "by out=", "gelu",
+        for word in ("sort: graphs have neither this operation", "cumsum", "GRU: ", "Tensor.add_: it changes a tensor in place", "by out=", "gelu",
                      f"{__file__}:{first + 7}: "):
             self.assertIn(word, str(raised.exception))
 

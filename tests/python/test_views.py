@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Views of pulled rows: by DLPack and by the buffer protocol, and who frees their memory when."""
+"""Views of pulled rows: by DLPack and by the buffer protocol, and when their memory is freed."""
 import ctypes
 import gc
 import threading

@@ -171,7 +171,7 @@ static double idle_second(bool rings, uint64_t *turns)
 	CHECK_INT(reactor_post(rig->nodes[0]->reactor, &begin.message), 0);
 	CHECK_INT(reactor_wait(&begin.message, 10000000), 0);
 	begin_ns = clock_ns();
-	/* It spins for 50 us after the message; that is no idle time. */
+	/* It spins for 50 us after the message; that is not idle time. */
 	usleep(1000);
 	begin_turns = rig_read(&stats(rig, 0)->turns);
 	usleep(1000000);

@@ -120,7 +120,7 @@ static void give_back(struct rig_queue *queue)
 		rte_pktmbuf_free(queue->kept[--queue->kept_count]);
 }
 
-/* Instead of DPDK's: the rig's ports are none of its own. */
+/* Instead of DPDK's: the rig's ports are not among DPDK's. */
 int rte_eth_dev_is_valid_port(uint16_t id)
 {
 	return holder && id == holder->port;

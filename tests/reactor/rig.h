@@ -60,7 +60,7 @@ struct rig_queue {
 	uint32_t nap_us;  /* before it says so for the last time */
 	uint32_t slow;	  /* it takes one frame in this many calls; 0: it does not hesitate */
 	uint32_t calls;
-	uint64_t pause_ns; /* it takes one frame, and none for so long; 0: it does not rest */
+	uint64_t pause_ns; /* it takes one frame, and then none for this long; 0: it does not rest */
 	uint64_t took_ns;
 	uint64_t sent;
 	uint32_t order[256]; /* the first numbers that were sent */

@@ -135,7 +135,8 @@ void buffers_that_are_short_do_not_wait(void)
 	rig_destroy(rig);
 }
 
-/* It has tried often enough, but not since it lost its core. Who loses it before, too, may take the ring to be stuck:
+/* It has tried often enough, but not since it lost its core. If it also loses it before, it may take the ring to be
+ * stuck:
  * that does not happen each time. */
 void a_reactor_that_loses_its_core_tries_again(void)
 {

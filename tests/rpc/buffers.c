@@ -411,7 +411,7 @@ void replies_without_room_wait_and_give_up(void)
 	CHECK_STATUS(reply, WIRE_BUSY, "no buffers left for the reply: retry later");
 	CHECK_NEAR((double)(rig.link.now_ns - since), RIG_S, 20 * LINK_MS);
 	toy_await(peer, 2, echo, 100);
-	/* Who does not read for two seconds while others need the mbufs is closed. */
+	/* A connection that does not read for two seconds while others need the mbufs is closed. */
 	toy_send(peer, order, 100);
 	toy_await(peer, 3, order, 100);
 	CHECK(rpc_counters(rig.server)->unread > 0);

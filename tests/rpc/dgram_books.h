@@ -39,7 +39,7 @@ static inline const char *books_of_sent(const struct dgram_session *s)
 	}
 	if (held != s->tx_held)
 		return "tx_held is not the packets in the window";
-	if (books_chain(&s->flying) != s->tx_flying || books_chain(&s->lost) != s->tx_held - s->tx_flying)
+	if (books_chain(&s->in_flight) != s->tx_in_flight || books_chain(&s->lost) != s->tx_held - s->tx_in_flight)
 		return "packets in flight and lost ones do not add up";
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several messages in a packet: which share one, in what order they come, and bundles that are none. */
+/* Several messages in a packet: which share one, in what order they come, and packets that only look like bundles. */
 #include <errno.h>
 
 #include "tests/rpc/cases.h"
@@ -7,7 +7,7 @@
 
 enum { PARTS_MAX = 30 };
 
-/* A client whose server has answered, and who has credit for one packet. */
+/* A client whose server has answered, with credit for one packet. */
 static struct dg_end *begin(uint64_t seed)
 {
 	struct dg_end *client;
@@ -55,7 +55,7 @@ void dgram_bundles_fill_a_packet_and_no_more(void)
 	CHECK_UINT(dgram_queued(client->session), 1);
 	dg_send(client, 0, 1);
 	CHECK_UINT(dgram_queued(client->session), 2);
-	/* The last of them ends with the packet, though its length is no multiple of 8. */
+	/* The last of them ends with the packet, though its length is not a multiple of 8. */
 	dg_send(client, most - 128 - 3, 1);
 	CHECK_UINT(dgram_queued(client->session), 2);
 	dg_send(client, 0, 1);

@@ -103,7 +103,7 @@ static void round_of_all(void)
 void dgram_crowds_send_short_messages_in_two_goes(void)
 {
 	begin(100, 512);
-	for (unsigned i = 0; i < 80; i++) /* who was alone at first has used its large share */
+	for (unsigned i = 0; i < 80; i++) /* the one that was alone at first has used its large share */
 		round_of_all();
 	for (unsigned i = 0; i < 5; i++) {
 		dg_wait(LINK_MS);

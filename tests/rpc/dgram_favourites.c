@@ -123,7 +123,7 @@ void dgram_repeating_favourites_let_others_go_on(void)
 	dg_down();
 }
 
-/* Who asks for credit all the time is favoured all the time, but for those that send. */
+/* A session that asks for credit all the time is favoured all the time, except over those that send. */
 void dgram_asking_favourites_let_others_go_on(void)
 {
 	struct dg_end *other, *asking;
@@ -191,7 +191,7 @@ void dgram_standing_messages_leave_room_for_one(void)
 	}
 	CHECK(held <= 4 * MOST);
 	CHECK(held > 3 * MOST);
-	/* Whoever waits for nothing but its user has its turn. */
+	/* A session that waits only for its user has its turn. */
 	for (unsigned i = WHOLE; i < CLIENTS; i++) {
 		dg_server_of(&dg.clients[i])->hold = false;
 		dg_take(dg_server_of(&dg.clients[i]));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Congestion control over a bottleneck of 100 Gb/s: it is filled, its queue stays short, it is shared, and losses that
- * are no congestion cost little. */
+/* Congestion control over a bottleneck of 100 Gb/s: it is filled, its queue stays short, it is shared, and losses
+ * without congestion cost little. */
 #include <stdio.h>
 
 #include "tests/rpc/cases.h"

@@ -89,7 +89,7 @@ static inline uint16_t liar_opened(const struct liar *l, const struct dgram_sess
 	return sizeof(opened);
 }
 
-/* A frame and its payload, whole or a part, or bytes that are none. The content is any. */
+/* A frame and its payload, whole or a part, or bytes that are not a frame. The content is arbitrary. */
 static inline uint16_t liar_data(const struct liar *l, uint8_t *body, uint16_t *flags)
 {
 	const uint8_t b = l->byte(l->ctx);

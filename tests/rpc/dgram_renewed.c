@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions that are opened again, or after a silence: what is of the one before does not pass for the new one's, and
- * who has been answered has been heard. */
+/* Sessions that are opened again, or after a silence: packets of the former session do not pass for the new one's, and
+ * a client that was answered has been heard. */
 #include <errno.h>
 #include <rte_ip.h>
 #include <rte_udp.h>
@@ -145,7 +145,7 @@ void dgram_idle_clients_outlive_a_silence(void)
 	dg_down();
 }
 
-/* The time that it took is no silence of the session. */
+/* The time that it took does not count as the session's silence. */
 void dgram_slow_openings_count_as_heard(void)
 {
 	struct dg_end *client;

@@ -54,7 +54,7 @@ struct dg_rig {
 	bool no_ticket;		     /* none is at hand */
 	bool foreign;		     /* they are another node's */
 	uint64_t ticket_age_ns;
-	/* the first to be taken is this one, of before the node's root was drawn again */
+	/* the first to be used is this one, from before the node's root key was drawn again */
 	bool old_ticket;
 	struct dgram_ticket kept_ticket;
 	unsigned tickets_taken, tickets_refused;
@@ -70,7 +70,7 @@ void dg_init(uint64_t seed);
 void dg_up(void);
 /* Ends everything, in whatever state it is; checks that no mbuf is missing. */
 void dg_down(void);
-/* The node has drawn another root: no ticket of before is taken. Before the server is created again. */
+/* The node has drawn another root key: no earlier ticket is accepted. Before the server is created again. */
 void dg_renew_tickets(void);
 void dg_keep_ticket(void);
 void dg_create(int side);

@@ -72,7 +72,7 @@ static struct wire_packet *packet_of(struct seen_frame *f)
 	return (struct wire_packet *)(f->at + HEADERS);
 }
 
-/* Sends it back to who has sent it, as if it were of the other one. */
+/* Sends it back to its sender, as if it were from the other side. */
 static void reflect(struct seen_frame *f)
 {
 	struct rte_ether_hdr *ether = (struct rte_ether_hdr *)f->at;
@@ -486,17 +486,17 @@ void dgram_sealed_sessions_resume_after_a_silence(void)
 	dg_down();
 }
 
-/* A node that was restarted takes no ticket of before: its clients find out, and come with another one. */
+/* A restarted node accepts no earlier ticket: its clients find out, and come with another one. */
 void dgram_sealed_sessions_outlive_a_restart(void)
 {
 	struct dg_end *client = begin(364, SECURE_DATA_SEALED);
 
 	asks(client, 3000);
-	dg.link.tap = nothing_passes; /* it says no goodbye */
+	dg.link.tap = nothing_passes; /* it does not close its sessions */
 	dg_destroy(0);
 	dg_wait(LINK_MS);
 	dg.link.tap = tap;
-	dg.old_ticket = true; /* libstar has one of before at hand */
+	dg.old_ticket = true; /* libstar still has an earlier one */
 	dg_keep_ticket();
 	dg_renew_tickets();
 	dg.options[0].incarnation++;

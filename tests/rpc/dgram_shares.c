@@ -95,7 +95,7 @@ void dgram_one_address_leaves_places_for_others(void)
 	}
 	CHECK_UINT(dgram_sessions(dg.dgram[0]), PLACES);
 	CHECK_UINT(dg_counters(0)->evicted,
-		   1); /* who has the larger share takes no place from others, nor from itself */
+		   1); /* the one with the larger share takes no place from others, nor from itself */
 	dg_down();
 }
 

@@ -231,7 +231,7 @@ static uint32_t ping_behind(struct peer *peer)
 											      : UINT32_MAX;
 }
 
-/* Replies to who keeps its requests leave at once, and say how far they are durable; others wait. */
+/* Replies to clients that keep their requests leave at once, and say how far they are durable; others wait. */
 void what_is_kept_does_not_wait(void)
 {
 	struct peer *first, *other, *after;
@@ -336,7 +336,7 @@ void what_was_kept_is_executed_once(void)
 	}
 	CHECK_UINT(toy.finished, 3);
 	CHECK_UINT(reply.frame.flags, 0); /* there is nobody to bring it to */
-	/* What was refused since is none of those that would be repeated. */
+	/* Requests that were refused since then are not among those that would be repeated. */
 	peer->sequence = KNOWN + 7;
 	toy_send(peer, fails, 0);
 	CHECK(peer_await(peer, &reply));

@@ -28,8 +28,8 @@ static bool has_started(void *ctx)
 	return toy.started == 1;
 }
 
-/* What was begun is answered; what was not stays without a word, so that its sender asks nobody else for the layout;
- * and nobody is taken. */
+/* Requests that were begun are answered; others get no reply, so that their sender does not ask for another layout; and
+ * no connection is accepted. */
 void who_leaves_hangs_up_when_all_is_answered(void)
 {
 	static const struct order long_one = { .slices = 20000, .begin_at = 1, .reply_bytes = 20 };
@@ -64,7 +64,7 @@ void who_leaves_hangs_up_when_all_is_answered(void)
 	rig_stop(&rig);
 }
 
-/* It takes its place back: who comes then is taken and answered, also with a refusal. */
+/* It takes its place back: connections that come then are accepted and answered, also with a refusal. */
 void who_has_left_may_come_back(void)
 {
 	struct star_error err = { 0 };

@@ -265,7 +265,7 @@ void what_never_came_is_executed_when_it_is_sent_again(void)
 	rig_stop(&rig);
 }
 
-/* Sessions of before fill the server's table, but for so many places. */
+/* Earlier sessions fill the server's table, except for this many places. */
 static void fill(unsigned free)
 {
 	const unsigned places = rig.options.streams_max + rig.options.datagrams.sessions_max + REPLAY_LEFT;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of sessions by itself: who stays in it, who is forgotten, and that another one forgets the same. */
+/* The table of sessions by itself: which sessions stay in it, which are forgotten, and that another table forgets the
+ * same ones. */
 #include <stdio.h>
 
 #include "rpc/internal.h"
@@ -171,8 +172,8 @@ static void tell_other(struct replay *from, struct rpc_work *work, struct replay
 	rpc_replay_restore(to, &outcome, 0);
 }
 
-/* Many sessions come and go, with and without changes, in places for few: whoever goes on from what it was told answers
- * as the first one would. */
+/* Many sessions come and go, with and without changes, in places for few: a table built from these records answers as
+ * the first one would. */
 void both_tables_forget_the_same_sessions(void)
 {
 	enum { PLACES = 16, SESSIONS = 400 };
@@ -239,7 +240,8 @@ void who_comes_back_is_not_forgotten_behind_it(void)
 	rpc_replay_destroy(other);
 }
 
-/* Of an address those count that were last there: who comes back, and leaves from elsewhere, takes no place of it. */
+/* A session counts for the address where it was last: one that comes back, and leaves from elsewhere, takes no place of
+ * the first address. */
 void who_moves_counts_at_the_new_address(void)
 {
 	enum { SHARE = REPLAY_LEFT / REPLAY_SHARES };
@@ -260,7 +262,8 @@ void who_moves_counts_at_the_new_address(void)
 	rpc_replay_destroy(replay);
 }
 
-/* Also who was told of no session but that it is forgotten, or that one may have been, does not take it for a new one.
+/* A table that was only told that a session is forgotten, or that one may have been, does not take it for a new one
+ * either.
  */
 void what_may_be_forgotten_stays_unknown_elsewhere(void)
 {
@@ -274,7 +277,7 @@ void what_may_be_forgotten_stays_unknown_elsewhere(void)
 	rpc_replay_destroy(replay);
 }
 
-/* Whoever owned them on the node before could not come back while this one did not serve. */
+/* Their owners on the former node could not come back while this one did not serve. */
 void leases_begin_when_the_node_does(void)
 {
 	struct replay *replay = rpc_replay_create(1, 1);

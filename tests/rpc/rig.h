@@ -61,7 +61,7 @@ void rig_start(struct rig *rig, const struct rpc_service *service);
 /* Destroys everything, in whatever state it is, and checks that no mbuf is missing. */
 void rig_stop(struct rig *rig);
 
-/* Runs until until(ctx), or for so long; true when until was met. */
+/* Runs until until(ctx), or for this long; true when until was met. */
 bool rig_run(struct rig *rig, uint64_t for_ns, bool (*until)(void *ctx), void *ctx);
 static inline void rig_wait(struct rig *rig, uint64_t for_ns)
 {

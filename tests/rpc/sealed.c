@@ -250,8 +250,8 @@ void clients_without_a_valid_ticket_are_refused(void)
 	stop();
 }
 
-/* A worker of before the node's last start has a ticket of this one. That the node began again it is told by a reply,
- * as one without keys: so it has to be let in. */
+/* A worker from before the node's last start has a ticket of the new one. A reply tells it that the node was restarted,
+ * as without keys: so it has to be let in. */
 void who_knew_the_node_before_its_start_is_greeted(void)
 {
 	struct peer *peer;
@@ -384,7 +384,7 @@ void revoked_clients_are_closed_at_once(void)
 	toy_send(loud, echo, 5);
 	CHECK(rig_run(&rig, 5 * RIG_S, peer_is_closed, loud));
 	CHECK_UINT(toy.started, before);
-	/* Who says nothing is closed by itself. */
+	/* A silent connection is closed by itself. */
 	CHECK(rig_run(&rig, RIG_S, peer_is_closed, quiet));
 	CHECK(counters()->revoked >= 2);
 	rig_wait(&rig, 5 * RIG_S);
@@ -517,7 +517,7 @@ void recorded_hellos_end(void)
 	rig_wait(&rig, 12 * RIG_S);
 	CHECK(again[0]->closed);
 	CHECK_UINT(counters()->stalled, 2);
-	rig_wait(&rig, 120 * RIG_S); /* who has spoken may be silent for long */
+	rig_wait(&rig, 120 * RIG_S); /* a connection on which something was sent may be silent for long */
 	toy_send(worker, echo, 5);
 	toy_await(worker, 2, echo, 5);
 	toy_send(guest(4, &job1), echo, 5);
@@ -590,7 +590,7 @@ void bytes_in_flight_of_a_principal_have_a_quota(void)
 	toy_send(b, echo, 8000); /* the stream is in step, and there is room */
 	toy_await(b, 2, echo, 8000);
 	CHECK_UINT(counters()->quota_in_flight, 1);
-	/* Who goes with a request takes it along. */
+	/* A client that leaves during a request takes its quota along. */
 	toy_send(a, slow, 12000);
 	rig_wait(&rig, 2 * LINK_MS);
 	tcp_abort(a->conn);

@@ -290,7 +290,7 @@ static bool nobody_stays(void *ctx, const struct secure_key *key)
 	return false;
 }
 
-/* No checksums, and a number of the session that is the principal's; who is thrown out, goes. */
+/* No checksums, and a number of the session that is the principal's; a client that is thrown out, leaves. */
 void requests_over_a_sealed_session_are_their_principals(void)
 {
 	struct secure_guest guest = { .principal = "job1" };

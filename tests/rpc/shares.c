@@ -54,7 +54,7 @@ static void check_mute(bool v6)
 	rig_wait(&rig, 10 * RIG_S);
 	CHECK_UINT(closed_of(CROWD), CROWD - 1);
 	CHECK_UINT(rpc_counters(rig.server)->stalled, CROWD - 1);
-	rig_wait(&rig, 120 * RIG_S); /* who has spoken may be silent for long */
+	rig_wait(&rig, 120 * RIG_S); /* a connection on which something was sent may be silent for long */
 	CHECK(!rig.peers[0].closed);
 	is_served(worker);
 	rig_stop(&rig);

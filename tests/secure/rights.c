@@ -275,8 +275,8 @@ static bool all_go(void *ctx, const struct secure_key *key)
 	return false;
 }
 
-/* A request of somebody who was thrown out, which waits for its turn, is not executed by the rights of who came
- * next. */
+/* A request of somebody who was thrown out, which waits for its turn, is not executed with the rights of the next
+ * client. */
 void nobody_has_the_next_ones_rights(void)
 {
 	struct secure_tickets *tickets = secure_tickets_create(SECURE_DATA_SEALED, NULL);

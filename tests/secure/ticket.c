@@ -115,7 +115,7 @@ void who_is_thrown_out_stays_out(void)
 	CHECK_UINT(secure_tickets_reviews(t), 1);
 	CHECK_UINT(secure_tickets_review(t, stays, nobody), 1);
 	CHECK(!taken(t, &first, NOW, &guest) && !taken(t, &other, NOW, &second));
-	/* When all others were given, one has the place of the first, and what belonged to that is no good. */
+	/* When all others were given, one has the place of the first, and the first one's keys are no longer valid. */
 	for (unsigned n = 0; n < 2 * SECURE_KEYS_MAX - 2; n++) {
 		snprintf(key.id, sizeof(key.id), "%08x", n);
 		again = issue(t, &key);

@@ -69,7 +69,7 @@ void values_are_assigned(void)
 	op = assign_op(EIGHTS, 1);
 	op.rate = 1;
 	add(&r, op, keys, values);
-	request_refused(&r, peer, WIRE_BAD_REQUEST, "is no push: its rate, scale and version must be 0");
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "is not a push: its rate, scale and version must be 0");
 	op = assign_op(EIGHTS, 1);
 	op.dtype = STAR_INT32;
 	add(&r, op, keys, values);

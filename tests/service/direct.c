@@ -97,7 +97,7 @@ static struct wire_op random_op(struct prng *prng)
 	return op;
 }
 
-/* The body that an operation says it has, as far as that is no nonsense. */
+/* The body that an operation says it has, as far as that is possible. */
 static void put_op(struct request *r, struct prng *prng, struct wire_op op, uint64_t keys_max)
 {
 	const uint32_t keys = RTE_MIN(op.count, (uint32_t)COUNT_MAX),

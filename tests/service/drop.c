@@ -145,7 +145,7 @@ void dropped_tables_sums_go_too(void)
 	request_op(&r, commit, keys, NULL);
 	request_refused(&r, peer, WIRE_CLOSED, "none were yet");
 	commit.flags = WIRE_OPEN;
-	commit.version = 1; /* below the tag of before */
+	commit.version = 1; /* below the former tag */
 	request_op(&r, commit, keys, NULL);
 	request_good(&r, peer);
 	reclaim();
@@ -209,7 +209,7 @@ void dropped_tables_programs_go_too(void)
 	body_part(&b, &key, sizeof(key));
 	body_into(&b, &r);
 	request_refused(&r, peer, WIRE_UNKNOWN_OBJECT, "a table that it works on was dropped");
-	/* Made for the table of before, it does not get the one of now. */
+	/* Made for the former table, it does not get the present one. */
 	CHECK_INT(install_program(300, &p, &err), -ENOENT);
 	CHECK_HAS(err.text, "object 5, which was dropped: \"eights\" has its id now");
 	shard_stop();

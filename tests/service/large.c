@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests that take many slices: what others see meanwhile, and what becomes of them when something happens. */
+/* Requests that take many slices: what others see meanwhile, and what happens to them when a stream, table or layout
+ * changes. */
 #include "tests/service/cases.h"
 
 #include <errno.h>

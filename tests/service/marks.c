@@ -82,7 +82,7 @@ static void outcome_is(uint64_t *at, unsigned flags, uint64_t session, uint64_t 
 	CHECK_UINT(o->sequence, sequence);
 }
 
-/* Whoever goes on from the stream has a place for a session before it is told of it. */
+/* A node that goes on from the stream has a place for a session before it is told of it. */
 void who_is_forgotten_is_told_of_first(void)
 {
 	uint64_t at;

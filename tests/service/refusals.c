@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is refused, with which status and sentence; and that it changes nothing, whatever else the request asked for. */
+/* Which requests are refused, with which status and message; and that they change nothing, whatever else they asked
+ * for. */
 #include "tests/service/cases.h"
 
 #include <stdio.h>
@@ -105,7 +106,7 @@ void each_bad_request_is_refused_and_changes_nothing(void)
 		{ changed(OF_PUSH + SCALE, 0x7fc00000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
 		{ changed(OF_PUSH + SCALE, 0xbf800000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
 		{ changed(SCALE, 0x3f800000), 8, WIRE_BAD_REQUEST,
-		  "is no push: its rate, scale and version must be 0" },
+		  "is not a push: its rate, scale and version must be 0" },
 		{ changed(OF_PUSH + FLAGS, WIRE_READ_ONLY), 72, WIRE_BAD_REQUEST,
 		  "has flags that it cannot have (0x1)" },
 		{ changed(FLAGS, 4), 8, WIRE_BAD_REQUEST, "has flags that it cannot have (0x4)" },
@@ -115,7 +116,7 @@ void each_bad_request_is_refused_and_changes_nothing(void)
 		  "a reserved field of the operation on \"words\" is not 0" },
 		{ changed(OF_PUSH + RATE, 0xff800000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
 		{ changed(OF_PUSH + RATE, 0x7fc00000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
-		{ changed(RATE, 0x3f800000), 8, WIRE_BAD_REQUEST, "is no push" },
+		{ changed(RATE, 0x3f800000), 8, WIRE_BAD_REQUEST, "is not a push" },
 		{ changed(BODY, 0), 0, WIRE_BAD_REQUEST, "has a body of 0 bytes: 8 are needed, 0 are left" },
 		{ changed(BODY, 7), 8, WIRE_BAD_REQUEST, "has a body of 7 bytes: 8 are needed, 8 are left" },
 		{ changed(BODY, 9), 16, WIRE_BAD_REQUEST, "has a body of 9 bytes: 8 are needed, 16 are left" },
@@ -217,7 +218,7 @@ void stale_layouts_are_refused(void)
 	frame.incarnation++;
 	refused_frame(peer, frame, WIRE_STALE_INCARNATION,
 		      "the node was restarted (incarnation 77, the request is for 78): what it held is lost");
-	/* Before the node has a layout, nobody's is right. */
+	/* Before the node has a layout, no epoch is right. */
 	service_set_layout(shard.service, 0, 0, 0);
 	frame = peer_frame(peer, WIRE_EXECUTE);
 	frame.epoch = 0;
@@ -314,7 +315,7 @@ void full_memory_refuses_a_request_as_a_whole(void)
 	request_refused(&r, peer, WIRE_NO_MEMORY, "\"wide\" cannot get new rows");
 	CHECK_NEAR(pull_one(peer, WIDE, 0), before, 0);
 	CHECK_UINT(shard_rows(), rows);
-	/* What is there goes on, and what is not can still be read. */
+	/* Existing rows are still updated, and missing ones can still be read. */
 	push(peer, WIDE, keys, gradients, 10);
 	CHECK_NEAR(pull_one(peer, WIDE, 0), before - 0.5f, 0);
 	initial(WIDE, N - 1, gradients);

@@ -90,7 +90,7 @@ void each_right_is_for_its_operations(void)
 	try_all(901, true);
 }
 
-/* What is not allowed is refused with all that stands beside it, and of other tables nothing is said. */
+/* A request with a forbidden operation is refused as a whole, and nothing is revealed about other tables. */
 void a_request_is_refused_whole(void)
 {
 	struct request r = { 0 };
@@ -147,7 +147,8 @@ static struct peer *begin_quotas(uint64_t seed, bool general)
 	return rig_peer(&shard.rig, 1);
 }
 
-/* Rows that are there cost nothing, those that a request makes are taken off, and who has none left makes none. */
+/* Rows that are there cost nothing, those that a request makes are deducted, and a principal with none left makes none.
+ * */
 void new_rows_of_a_principal_have_a_quota(void)
 {
 	for (int general = 0; general < 2; general++) {
@@ -173,7 +174,7 @@ void new_rows_of_a_principal_have_a_quota(void)
 		request_pull(&r, COUNTS, keys, 1, 0);
 		request_refused(&r, limited, WIRE_QUOTA_NEW_ROWS, "limit ... new_rows=");
 		request_push(&r, WORDS, keys, (const float[16]){ 0 }, 1, 0);
-		request_refused(&r, limited, WIRE_QUOTA_NEW_ROWS, "\"words\" gets no new rows");
+		request_refused(&r, limited, WIRE_QUOTA_NEW_ROWS, "\"words\" accepts no new rows");
 		CHECK_UINT(over[0], 2);
 		request_pull(&r, COUNTS, keys, 1, WIRE_READ_ONLY);
 		request_good(&r, limited);
@@ -219,7 +220,7 @@ void memory_of_a_principal_has_a_quota(void)
 	request_pull(&r, COUNTS, keys, 1, WIRE_READ_ONLY);
 	request_good(&r, limited);
 	pull(other, COUNTS, keys, 200, 0, rows);
-	/* What it may only read does not count. */
+	/* Tables that it may only read do not count. */
 	held[specs[COUNTS]->id] = SECURE_PULL | SECURE_PUSH;
 	held[specs[NUMBERS]->id] = SECURE_RIGHTS;
 	account.now_ns += 20000000;

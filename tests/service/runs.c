@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of programs as requests: what is refused, and changes nothing; slices; memory that is full; layouts that
- * change. */
+/* Runs of programs as requests: refused runs, which change nothing; slices; full memory; changing layouts. */
 #include "tests/service/programs.h"
 
 #include "service/internal.h"

@@ -110,7 +110,7 @@ static bool run_snapshot(void *ctx)
 	return *(const bool *)ctx;
 }
 
-/* The rest of it, without requests. */
+/* The rest of the snapshot, without requests. */
 static void finish(void)
 {
 	static const bool never;
@@ -119,7 +119,7 @@ static void finish(void)
 		run_snapshot((void *)&never);
 }
 
-/* Everything that was written, into a new shard that takes the place of the old one's tables. */
+/* Loads everything that was written into a new shard, in place of the old one's tables. */
 static void check_restored(void)
 {
 	struct star_error err = { 0 };
@@ -235,7 +235,7 @@ void snapshots_while_requests_are_served(void)
 	}
 }
 
-/* A full store and a snapshot that nobody writes down, with hardly any memory for copies; two pushes that need it. */
+/* A full store and a snapshot that is not written down, with hardly any memory for copies; two pushes that need it. */
 static void begin_without_blocks(struct peer *peers[3], uint64_t wait_max_ns)
 {
 	static const bool never;
@@ -319,7 +319,7 @@ void requests_wait_for_room_and_go_on(void)
 	finish();
 	CHECK_INT(service_snapshot_status(&writer.snapshot), 0);
 	service_snapshot_end(shard.service, true);
-	/* What was refused for its deadline changed nothing; the snapshot has nothing of the others. */
+	/* The request that was refused for its deadline changed nothing; the snapshot has nothing of the others. */
 	CHECK_NEAR(pull_one(peers[0], COUNTS, 3), -2, 0);
 	CHECK_NEAR(pull_one(peers[0], COUNTS, N - 1), -3, 0);
 	CHECK_NEAR(writer.counts[N - 1], -1, 0);
@@ -328,7 +328,7 @@ void requests_wait_for_room_and_go_on(void)
 	shard_stop();
 }
 
-/* Gradients for sums that were open when they came, and are not any more when there is room. */
+/* Gradients for sums that were open when they came, and are closed when there is room. */
 void small_sums_that_waited_are_checked_again(void)
 {
 	const uint64_t key = 0;
@@ -561,8 +561,7 @@ void what_waits_is_refused_by_another_layout(void)
 	shard_stop();
 }
 
-/* By the clock that it is measured with: many turns that end at once give few slices, turns without requests one
- * each. */
+/* By the clock: many turns within a moment give few slices, turns without requests one each. */
 void snapshots_have_an_eighth_of_busy_turns(void)
 {
 	enum { TURNS = 10000000 };

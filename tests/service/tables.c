@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Types, versions, deletes, filters, whole variables: what tables can do beside plain pulls and pushes. */
+/* Types, versions, deletes, filters, whole variables: features of tables beside plain pulls and pushes. */
 #include "tests/service/cases.h"
 
 #include <errno.h>
@@ -402,14 +402,14 @@ void nonfinite_gradients_change_nothing(void)
 	CHECK_UINT(stats.nonfinite, 6);
 	CHECK_UINT(stats.pushes, 1);
 	push(peer, ADAGRAD, keys, gradients, N); /* the scratch is free */
-	/* Where it is to pass, it passes: the table's owner said so. */
+	/* With nonfinite="pass" it is applied. */
 	gradients[0] = NAN;
 	push(peer, COUNTS, keys, gradients, 1);
 	CHECK(isnan(pull_one(peer, COUNTS, 0)));
 	shard_stop();
 }
 
-/* What a push held lets go of its rows when it is refused: their memory serves others at once. */
+/* A refused push releases its rows: their memory serves others at once. */
 void refused_pushes_hold_no_rows(void)
 {
 	enum { N = 2000 };
@@ -572,7 +572,7 @@ void old_rows_are_swept_in_slices(void)
 	CHECK_UINT(shard_rows(), 10);
 	service_table_stats(shard.service, LIVING, &stats);
 	CHECK_UINT(stats.evicted, N - 10);
-	/* Of a sleep the time is made up for, in slices of a turn each; then there is nothing to do, however long it
+	/* The time of a sleep is made up for, in slices of a turn each; then there is nothing to do, however long it
 	 * slept. */
 	push_at(peer, keys, N, 200);
 	push_at(peer, keys, 10, 300);

@@ -18,20 +18,22 @@
  * table), which goes to the standby in the stream in which the rows do. A push that the client has let go, and has not
  * to send again, is promised.
  *
- * What is assumed: a lease that a standby has waited for is over at the primary, too; without ETCD, who has an answer that
- * no process is there knows that it holds nothing. What is not promised: whoever has the only copy is killed (`lost`).
- * Who was asked to take over from a primary that is well is none of these before it serves (`planned`); with ETCD nobody
- * is who takes over from a primary that lives, before the register says that it serves.
+ * What is assumed: a lease that a standby has waited for is over at the primary, too; without ETCD, a node that was
+ * told that no process runs on the other node knows that this one holds nothing. Nothing is promised if the node with
+ * the only copy is killed (`lost`).
+ * A node that was asked to take over from a healthy primary does not count as such before it serves (`planned`); with
+ * ETCD, no node that takes over from a living primary does before the register says that it serves.
  *
- * Asserted, by `judge` and where it happens: no two nodes change anything at the same time; nobody changes anything who
- * is not of the latest generation; who takes over has all that was promised; no push is executed twice; whoever has
- * acknowledged a push has it, and all before it; who begins with nothing does not get the register while that has a
- * standby which has it; when nothing happens any more, there is one primary with a standby that can take its place, and
+ * Asserted, by `judge` and where it happens: no two nodes change anything at the same time; no node changes anything
+ * unless it has the latest generation; a node that takes over has all that was promised; no push is executed twice; a
+ * node that has acknowledged a push has it, and all before it; a node that begins with nothing does not get the
+ * register while that names a standby which has the pushes; when nothing happens any more, there is one primary with a
+ * standby that can take its place, and
  * the client is done. Without a cycle in its states (spin is asked), each run comes to that: promotion ends.
  */
 mtype = { WAITING, PRIMARY, STANDBY, DEPOSED, PROMOTING }; /* enum pair_role */
-/* enum node_pair_state. COVERING is NODE_PAIR_SYNCING when replies wait already, and the standby lacks what others have
- * told of before that. */
+/* enum node_pair_state. COVERING is NODE_PAIR_SYNCING when replies wait already, and the standby lacks what was told to
+ * others before that. */
 mtype = { SOLO, SYNCING, COVERING, PAIRED, LOST };
 /* enum pair_claim. ALONE and KEEPS, and the three kinds of TAKE, write the same. */
 mtype = { NOTHING, KEEPS, JOINED, TAKE, BEGINS, BACK, SERVES };
@@ -60,7 +62,7 @@ bool closed[2];	    /* it has stopped for the other one, and holds what it had *
 bool conn;	    /* the connection on which the one follows the other */
 bool cut;	    /* no new one comes about */
 bool lease;
-bool lost; /* whoever had the only copy was killed */
+bool lost; /* the node with the only copy was killed */
 byte latest, faults;
 
 /* what is pushed: bit k - 1 of rows; the replay table; how far the standby has said to be; the same when replies began
@@ -228,7 +230,7 @@ inline change(what)
 	if
 	:: what == KEEPS ->
 	   may_follow = false;
-	   /* nobody may take its place any more but who has its word; and it may have died since */
+	   /* only a node that has its word may still take its place; and it may have died since */
 	   if
 	   :: disk[me] == PRIMARY && (!up[me] || role[me] != PRIMARY) && !agreed[other] && !lost -> loses()
 	   :: else -> skip
@@ -252,7 +254,7 @@ inline change(what)
 	   assert(what == TAKE || !(lead_of == me && may_follow && up[other] && promotable[other] && fresh[other]));
 	   assert(what == TAKE || !(lead_of == me && leads(other) && up[other] && holds(other)));
 	   lead_of = me; may_follow = false; taking = (what == TAKE); reg_gen++;
-	   /* who had claimed it has died since, and with it the only copy that may be served */
+	   /* the node that had claimed it has died since, and with it the only copy that may be served */
 	   if
 	   :: what == TAKE && !promotable[me] && !lost -> assert(disk[me] == PRIMARY); loses()
 	   :: else -> skip
@@ -383,7 +385,7 @@ end:	do
 	/* repair_of: the register says what it is not */
 	:: atomic { role[me] == PRIMARY && state[me] == SOLO && lead_of == me && may_follow && claim(KEEPS) -> claims(KEEPS) }
 	:: atomic { role[me] == PRIMARY && state[me] == PAIRED && lead_of == me && !may_follow && claim(JOINED) -> claims(JOINED) }
-	/* node_pair_register_want: what was wanted before is wanted no more */
+	/* node_pair_register_want: the former wish is dropped */
 	:: atomic { runs && (told[me] == KEEPS && (role[me] != PRIMARY || state[me] != LOST) ||
 		    told[me] == JOINED && (role[me] != PRIMARY || state[me] != SYNCING)) -> told[me] = NOTHING }
 #else
@@ -481,7 +483,7 @@ inline says_ahead(i, has)
 #define leaves(i) true
 #endif
 
-/* client_keep_lost has put what is kept in its order; one that changes nothing is no use, and another try */
+/* client_keep_lost has put what is kept in its order; a node that changes nothing is of no use, and another try */
 inline connects(i)
 {
 	faults = (may_change(i) || !answers(1 - i) -> faults : faults + 1);
@@ -565,8 +567,8 @@ end:	do
 #ifdef ETCD
 #define stands false
 #else
-/* What there was is lost, or who was to take over has died when it had written that down, and the other one lives: it is the
- * operator who says which of them is to go on. */
+/* What there was is lost, or who was to take over has died when it had written that down, and the other one lives: the
+ * operator says which of them is to go on. */
 #define outdated(i) (role[i] == PRIMARY && role[1 - i] == WAITING && gen[1 - i] > gen[i])
 #define stands (lost || outdated(0) || outdated(1))
 #endif

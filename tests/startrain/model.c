@@ -35,7 +35,7 @@ static void fixture_fini(struct fixture *f)
 	corpus_free(&f->corpus);
 }
 
-/* The places in the order of use are 0, 1, 2 ... but for those that were used before; and no key stands twice. */
+/* The places in the order of use are 0, 1, 2 ... except for those that were used before; and no key occurs twice. */
 static void check_first_use(const struct row_set *set, uint32_t place, uint32_t *used)
 {
 	CHECK(place < set->count && place <= *used);

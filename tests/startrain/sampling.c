@@ -92,7 +92,7 @@ void shares_partition_the_sentences(void)
 	corpus_free(&c);
 }
 
-/* Nothing is thinned out, and each word stands once: ids then tell where the words stand. */
+/* Nothing is thinned out, and each word occurs once: ids then show the positions of the words. */
 void contexts_are_within_the_window(void)
 {
 	struct star_error err = { 0 };

@@ -136,7 +136,7 @@ void every_20th_sentence_is_held_out(void)
 	CHECK_UINT(c.training.count, 43);
 	CHECK_UINT(c.held_out.count, 2);
 	CHECK_UINT(c.vocabulary.words[vocabulary_find(&c.vocabulary, "all")].count, 43);
-	/* Words that only held-out sentences have are no words: they could not be trained. */
+	/* Words that only held-out sentences have do not count: they could not be trained. */
 	snprintf(expected, sizeof(expected), "w%c%c", 'a', 'a' + 19);
 	CHECK_UINT(vocabulary_find(&c.vocabulary, expected), VOCABULARY_NONE);
 	CHECK_STR(sentence(&c, &c.held_out, 0, line, sizeof(line)), "all");

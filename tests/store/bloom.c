@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts of Bloom filters over checkpoints: on another number of shards, too, no key is taken to have come less often
- * than before. */
+/* Counts of Bloom filters over checkpoints: on another number of shards, too, no key's count is lower than before. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static struct object_spec bloom_spec(const char *options)
 	return spec;
 }
 
-/* smaller: what is said of a shard's share is so much less than it is. */
+/* smaller: by how much the announced share of a shard is less than the real one. */
 static void cut_open(struct cut *cut, const struct object_spec *spec, unsigned shards, double smaller)
 {
 	cut->shards = shards;
@@ -177,7 +176,7 @@ void bloom_counts_follow_their_keys(void)
 				counts_move(options[o], shards[from], shards[to]);
 }
 
-/* Two shards that were told of a third and a fourth of their shares, since nobody knew the layout yet. */
+/* Two shards that were told a third and a fourth of their real shares, since the layout was not known yet. */
 void bloom_blocks_that_share_a_slot_are_kept(void)
 {
 	const struct object_spec spec =

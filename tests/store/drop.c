@@ -78,8 +78,8 @@ void dropped_tables_memory_is_used_again(void)
 	fixture_close(&f);
 }
 
-/* Some of several tables go, in any order, while others grow and shrink: nobody's rows are harmed, and nothing is
- * lost. */
+/* Some of several tables go, in any order, while others grow and shrink: other tables' rows are not harmed, and nothing
+ * is lost. */
 void tables_come_and_go_beside_others(void)
 {
 	enum { TABLES = 6, STEPS = 4000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What growing costs, and what those get who choose their keys against it. */
+/* The cost of growth, and what happens with keys that are chosen to attack it. */
 #include "tests/store/cases.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a store writes to a journal makes another store the same. */
+/* A store's journal, applied to another store, makes it the same. */
 #include "tests/store/snapshots.h"
 
 #include <errno.h>
@@ -133,8 +133,8 @@ static void keep_some_rows(uint32_t dim, unsigned optimizer, unsigned dtype, con
 	fixture_close(&g);
 }
 
-/* What lies between a row's values and its end, in memory that had something else before, is not in the journal: who
- * applies it takes no padding but zeros. */
+/* What lies between a row's values and its end, in memory that had something else before, is not in the journal: a node
+ * that applies it accepts only zeros as padding. */
 void rows_of_all_shapes_are_kept(void)
 {
 	static const struct {
@@ -237,7 +237,7 @@ void a_journal_counts_who_waits(void)
 	}
 }
 
-/* A sweep takes a row that a push has found: what the push makes of its memory is nobody's row. */
+/* A sweep takes a row that a push has found: what the push writes into its memory is no longer a row. */
 void a_row_that_went_under_a_push_stays_away(void)
 {
 	struct fixture f = fixture_open(8 << 20), g = fixture_open(8 << 20);
@@ -406,7 +406,7 @@ static void live_some(struct store_table *t, struct store_push *push, const uint
 
 /*
  * Lives one after the other: the journal has the first part of each, and not the last moments; of some it has nothing.
- * What rows have shown under a version none of them ever shows under it with another value.
+ * A row never shows two values under the same version.
  */
 void versions_of_lost_moments_never_come_again(void)
 {

@@ -296,7 +296,7 @@ void sampled_eviction_is_near_the_exact(void)
 		CHECK_UINT(stats->rows, ROWS);
 		CHECK_UINT(stats->evicted, stats->created - ROWS);
 		CHECK_UINT(stats->refused, 0);
-		/* An exact LFU does worse here: it clings to what was used often, of which a sample may let go. */
+		/* An exact LFU does worse here: it keeps rows that were used often, which a sampled one may evict. */
 		CHECK(hits > exact * 0.95 && hits < exact * (lfu ? 1.5 : 1.05) && exact > N / 3);
 		fixture_close(&f);
 	}
@@ -356,7 +356,7 @@ void push_in_flight_is_not_evicted(void)
 		/* Pulled by others meanwhile, they are still the push's. */
 		for (uint64_t key = 0; key < ROWS - 1; key++)
 			find_one(t, key, STORE_PULL);
-		/* One row is nobody's: others come and go there. */
+		/* One row belongs to no table: others come and go there. */
 		for (uint64_t key = 7000; key < 8000; key++)
 			CHECK(find_one(t, key, STORE_PULL) < STORE_UNADMITTED);
 		CHECK_UINT(look_up(t, keys, 64, (store_row[STORE_BATCH]){ 0 }), 0);

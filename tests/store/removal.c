@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deletion: what becomes of rows, of their memory and of the index. */
+/* Deletion: rows, their memory and the index. */
 #include "tests/store/cases.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ void deleted_rows_are_gone(void)
 	fixture_close(&f);
 }
 
-/* What the store says of its memory is what the arena has given, and a table that shrank can grow without taking any
+/* The memory that the store reports is what the arena has given, and a table that shrank can grow without taking any
  * more. */
 void deleted_rows_memory_comes_back(void)
 {
@@ -173,7 +173,7 @@ void walk_meets_what_stays(void)
 			for (unsigned i = 0; i < n; i++)
 				met[index_key(&t->index, rows[i])] = 1;
 			for (unsigned i = 0; i < 500; i++) {
-				/* Rising and falling tides, so that segments split and join. */
+				/* The number of rows rises and falls, so that segments split and join. */
 				const uint64_t key = LASTING + prng_below(&p, KEYS - LASTING);
 
 				if (round / 3 % 2 == 0)

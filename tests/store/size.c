@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a table is said to take, beside what it takes. */
+/* The predicted size of a table, compared with its real size. */
 #include "store/size.h"
 
 #include <errno.h>

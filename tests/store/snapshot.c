@@ -300,7 +300,7 @@ void sweeps_are_put_off(void)
 	shots_close(&shots);
 }
 
-/* A chain that goes on over an emptying has neither rows nor counts of before. */
+/* A chain that goes on over an emptying has neither rows nor counts from before. */
 void emptied_tables_stay_empty_in_deltas(void)
 {
 	static const unsigned emptied[] = { 0, 3, 5, 7 }; /* the last two have filters */

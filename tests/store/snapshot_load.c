@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What store_load takes, and what it refuses; slices of long rows. */
+/* What store_load accepts, and what it refuses; slices of long rows. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -305,7 +305,7 @@ void image_take(const struct shots *s, struct store_table *const tables[SHOT_TAB
 			if (row == STORE_NO_ROW)
 				continue;
 			to->there = true;
-			/* Without the bytes between its members, which are nobody's. */
+			/* Without the bytes between its members, which are padding. */
 			memcpy(to->bytes, table_row(t, row), t->at.record_head);
 			memcpy(to->bytes + t->at.values, table_row(t, row) + t->at.values,
 			       dtype_row_bytes(t->spec.dtype, SHOT_DIM));

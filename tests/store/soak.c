@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A large table through all of its life: filled, pulled, updated, evicted to a tenth, filled again. What the store says
- * of its memory against what the kernel says, within 2 %. A million rows by default; 50 million with STAR_SOAK=1 in the
+ * A large table through all of its life: filled, pulled, updated, evicted to a tenth, filled again. The memory that the
+ * store reports is compared with the kernel's figures, within 2 %. A million rows by default; 50 million with
+ * STAR_SOAK=1 in the
  * environment.
  */
 #include "tests/store/cases.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of gradients that are applied later. What tags they have is the service's to know (tests/service/commit.c). */
+/* Sums of gradients that are applied later. Their tags are the service's task (tests/service/commit.c). */
 #include "store/sums.h"
 
 #include <errno.h>
@@ -236,7 +236,7 @@ void sums_that_are_not_finite_are_left_out(void)
 	close_sums(&s);
 }
 
-/* In float64 where the object is: 2^53 + 1 is no float. */
+/* In float64 where the object is: 2^53 + 1 is not a float64. */
 void sums_are_as_wide_as_their_object(void)
 {
 	struct summing s = open_sums(1 << 20, OPTIM_SGD, STAR_FLOAT64, zeros);

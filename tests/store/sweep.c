@@ -86,7 +86,7 @@ void keys_that_wait_too_long_are_forgotten(void)
 	fixture_close(&f);
 }
 
-/* Weight counts when somebody asks; a slice does what it is told and no more. */
+/* Weight counts when somebody asks; a slice does the given amount of work and no more. */
 void light_rows_are_swept_when_asked(void)
 {
 	enum { KEYS = 6000 };
@@ -182,7 +182,7 @@ void sweep_goes_on_while_rows_come_and_go(void)
 	fixture_close(&f);
 }
 
-/* A row that a push holds is swept away: the push's update is lost, its memory is nobody's meanwhile. */
+/* A row that a push holds is swept away: the push's update is lost, and its memory belongs to no row meanwhile. */
 void sweep_under_a_push_in_flight(void)
 {
 	enum { KEYS = 500 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a push does besides applying rows: non-finite gradients, rates by step and staleness, norms and LAMB over a
+/* Effects of a push besides applying rows: non-finite gradients, rates by step and staleness, norms and LAMB over a
  * variable. */
 #include "tests/store/cases.h"
 
@@ -169,9 +169,9 @@ void rates_follow_step_and_staleness(void)
 	CHECK_NEAR(push_at(u, p,
 			   &(struct store_push_step){ .has_rate = true, .rate = 1, .has_version = true, .version = 4 }),
 		   0.125, 1e-5);
-	/* A pull of an object that nobody had pushed to is as good as any; none is another thing. */
+	/* A pull of an object that nobody had pushed to is as good as any; no pull at all is something else. */
 	CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .has_version = true, .version = 0 }), 0.1 / 13, 1e-5);
-	/* One of the future is somebody's mistake, and not stale. */
+	/* One from the future is a mistake of its sender, and not stale. */
 	CHECK_NEAR(push_at(u, p,
 			   &(struct store_push_step){
 				   .has_rate = true, .rate = 1, .has_version = true, .version = 1000 }),

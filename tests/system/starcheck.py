@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of the system tests, and what they wait for and measure: plain functions, which start nothing."""
+"""Checks of the system tests, and functions that wait and measure: they start nothing."""
 import os
 import threading
 import time
@@ -17,7 +17,7 @@ SOAK = os.environ.get("STAR_SOAK") == "1"
 
 
 class Failure(AssertionError):
-    """What a case found wrong."""
+    """A failure that a case has found."""
 
 
 class Skip(Exception):
@@ -51,7 +51,7 @@ def wait_until(condition, timeout_s=10, what="the condition"):
             return value
         waited = time.monotonic() - begun
         check(waited < timeout_s * SLOW, f"{what} did not come about within {timeout_s * SLOW} s")
-        time.sleep(0.02 if waited < 1 else 0.05)  # a look may be a request, of a process that has better to do
+        time.sleep(0.02 if waited < 1 else 0.05)  # a look may be a request to a process that is busy
 
 
 def cpu_s(pid):

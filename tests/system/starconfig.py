@@ -25,7 +25,7 @@ def _value(value, indent):
 
 
 def merge(base, changes):
-    """A dict of dicts with the changes; neither of the two is another one then."""
+    """A dict of dicts with the changes; neither argument is modified."""
     merged = dict(base)
     for name, value in changes.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)
@@ -33,7 +33,8 @@ def merge(base, changes):
     return merged
 
 
-# What a node touches at its start, of each reactor: by default 112 MiB, which takes as long as all the rest of a start. Tests have few rows.
+# The memory that a node touches at its start, for each reactor: by default 112 MiB, which takes as long as all the rest of a
+# start. Tests have few rows.
 LITTLE = {"checkpoint": {"copies_mib": 16, "log_mib": 4}, "journal": {"ring_mib": 8}}
 
 

@@ -13,7 +13,7 @@ from starlib import *
 
 STAR_COUNT = os.path.join(BUILD, "tests/system/star-count/star-count")
 DEADLINE_S, READY_S, END_S = 60, 60, 120
-BETWEEN_S = 0.02  # calls that are no slower are not told
+BETWEEN_S = 0.02  # calls that are not slower are not reported
 KEPT_MIB = (64, 1, 0)  # what libstar may keep of pushes, of one worker after the other
 
 

@@ -38,7 +38,7 @@ class Crowd:
         self.net, self.to, self.source, self.sockets = net, to, source, []
 
     def dial(self, count):
-        """Until there are so many, or no more get in within a while."""
+        """Until there are this many, or no more get in within a while."""
         family = socket.AF_INET6 if ":" in self.source else socket.AF_INET
         with self.net.inside():
             for _ in range(count - len(self.sockets)):
@@ -197,7 +197,8 @@ class Sessions:
 
 
 def ask_at_once(node, count, place=contextlib.nullcontext):
-    """Each of so many workers sends a small request while the node stands still; all are answered. place: where the workers are."""
+    """Each of this many workers sends a small request while the node stands still; all are answered. place: where the workers
+    are."""
     files(2 * count)
     with Stream(node, timeout_s=60) as first, contextlib.ExitStack() as stack:
         table = Table(node, "rows", dim=4)

@@ -21,7 +21,7 @@ def text():
 
 
 def train(net, server, *ps):
-    """Hash of all parameters after a training; and that none of it went over TCP, where a worker's file is given."""
+    """Hash of all parameters after a training; if a worker's file is given, checks that nothing went over TCP."""
     path = os.path.join(scratch(), "parameters")
     shown = run_in(net, program("startrain"), *ps, "--text", text(), "--epochs", 1, "--dump", path, "--json", timeout_s=300).stdout
     with open(path, "rb") as file:

@@ -62,7 +62,8 @@ class Cells:
                 run("ip", "netns", "del", name, expect=None)
 
     def cut(self, one, other, at_ends=None):
-        """What one sends to the other is lost from now on, and the other way round; nobody is told. at_ends: who hears nothing, where it is not both."""
+        """What one sends to the other is lost from now on, and the other way round; nobody is told. at_ends: the end that hears
+        nothing, if it is not both."""
         for at, to in self.ends(one, other, at_ends):
             run("ip", "netns", "exec", self.names[at], "nft", "-f", "-", text=f"""table inet cut-{to} {{
                 chain in {{ type filter hook input priority 0; iifname "to-{to}" drop; }}

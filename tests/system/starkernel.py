@@ -42,7 +42,7 @@ class Here:
 
 @shared
 def user():
-    """nobody, if root runs this test; the words that make a program run as that user."""
+    """The user nobody, if root runs this test; the command line prefix that makes a program run as that user."""
     if os.geteuid():
         return []
     words = ["setpriv", "--reuid", "nobody", "--regid", str(pwd.getpwnam("nobody").pw_gid), "--clear-groups",
@@ -62,7 +62,7 @@ def folder():
 
 
 def free_ports(count, host="127.0.0.1"):
-    """The first of this many ports in a row, below those that the kernel gives out by itself."""
+    """The first of this many ports in a row, below those that the kernel assigns by itself."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for _ in range(1000):
         first = random.randrange(12000, 32000 - count)

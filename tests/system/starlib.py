@@ -85,14 +85,14 @@ def _on_alarm(number, frame):
 
 
 def _on_stop(number, frame):
-    # Once is enough: what follows is the taking down, and that shall not be interrupted.
+    # Once is enough: the clean-up that follows must not be interrupted.
     for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(other, signal.SIG_IGN)
     raise SystemExit(f"stopped by {signal.Signals(number).name}")
 
 
 def _cpu_s():
-    """Of this process and of those that it has started and seen end."""
+    """Processor time of this process and of those that it has started and seen end."""
     return sum(os.times()[:4])
 
 
@@ -267,7 +267,7 @@ class Process:
             return file.read()
 
     def show(self):
-        """What it said last, as a diagnostic of a failed case."""
+        """The end of its output, as a diagnostic of a failed case."""
         lines = self.text().splitlines()
         print(f"# {self.name} (pid {self.pid}) said" + (", at last:" if len(lines) > 60 else ":"), file=sys.stderr)
         for line in lines[-60:]:
@@ -307,7 +307,7 @@ class Process:
         self.popen.wait()
 
     def end(self):
-        """Whatever state it is in. No failure: a case that minds how it ends says stop()."""
+        """Kills it, whatever state it is in. Never fails: a case that checks how it ends calls stop()."""
         if self in Process.living:
             Process.living.remove(self)
         if self.running():
@@ -371,7 +371,7 @@ class Net:
 
     @contextlib.contextmanager
     def inside(self):
-        """The calling thread is in the namespace meanwhile. A socket belongs for ever to where it was made."""
+        """The calling thread is in the namespace meanwhile. A socket stays in the namespace in which it was created."""
         with open("/proc/thread-self/ns/net") as here, open(f"/run/netns/{self.netns}") as there:
             _set_namespace(there)
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wires that are not good: packets of a test network's data pairs are lost at random, by nftables in its namespace."""
+"""Links with losses: packets of a test network's data pairs are lost at random, by nftables in its namespace."""
 import contextlib
 import re
 

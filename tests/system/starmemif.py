@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Workers with DPDK: their files, the memifs to an appliance, and workers that do what they are told."""
+"""Workers with DPDK: their files, the memifs to an appliance, and workers that execute commands."""
 import json
 import os
 import subprocess
@@ -62,7 +62,7 @@ class Memif:
 
 
 class Worker:
-    """A star-do that stays."""
+    """A star-do that keeps running."""
 
     def __init__(self, net, address, deadline_s=60, key=None):
         self.popen = subprocess.Popen(as_child([STAR_DO, address, str(int(deadline_s * 1e6))], net),

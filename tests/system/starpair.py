@@ -59,7 +59,7 @@ def problems(node):
 
 
 def start_with(node, **changes):
-    """Once more, with another configuration."""
+    """Starts it once more, with another configuration."""
     node.config = merge(node.config, changes)
     with open(node.file, "w") as file:
         file.write(libconfig(node.config))
@@ -172,7 +172,7 @@ class Pairs:
         wait_until(lambda: are_paired(first, second) and told(), 60, what=f"a pair of task {task}")
 
     def layout(self, timeout_s=60):
-        """As the nodes that can be asked have it."""
+        """As reported by the nodes that can be asked."""
         def laid_out():
             for node in self.all():
                 try:

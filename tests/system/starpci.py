@@ -29,7 +29,7 @@ CACHE = os.path.join(ROOT, "build/pci")
 EMULATOR = "qemu-system-x86_64"
 BUSYBOX = "/bin/busybox"
 BOOT_S = 390  # 10 to 15 on a machine with nothing else to do
-# So many times slower may the guest be: an emulated processor, which has a part of a core while other tests run.
+# How many times slower the guest may be: its emulated processor has a part of a core while other tests run.
 GUEST_SLOW = 5 if starlib.SOAK else 15
 # What the initramfs loads before it can see the root file system; their dependencies are added.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console")
@@ -265,7 +265,7 @@ class Guest:
         return self.qmp.call("device_add", driver=nic.model, **properties)
 
     def ask(self, timeout_s=600, **request):
-        """Has the guest do something, and does meanwhile what it asks of the emulator. Returns its answer."""
+        """Has the guest do something, and meanwhile serves its requests to the emulator. Returns its answer."""
         self.socket.settimeout(timeout_s * SLOW)
         self.lines.write(json.dumps(request) + "\n")
         self.lines.flush()
@@ -288,7 +288,7 @@ class Guest:
                 return message
 
     def _pci(self, nic):
-        """Its address in the guest. Buses are numbered in the order of the root ports; behind another bridge, who knows."""
+        """Its address in the guest. Buses are numbered in the order of the root ports; behind another bridge it is unknown."""
         number = list(self.nics).index(nic.name) + 1
         if nic.bus == "pcie.0":
             return f"0000:{number:02x}:00.0"

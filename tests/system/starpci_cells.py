@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cells of the matrix of tests/system/pci.test: what a NIC and a driver are tried with, in the guest."""
+"""The cells of the matrix of tests/system/pci.test: the tests of a NIC and a driver, in the guest."""
 import contextlib
 import os
 import tempfile
@@ -277,7 +277,7 @@ def add_spare(t):
 
 
 def end_for_good(node):
-    """One that hangs with its driver would be in the way of all that comes."""
+    """A process that hangs in the driver would block all later cells."""
     if node.process.running():
         print(run("sh", "-c", f"for t in /proc/{node.pid}/task/*; do echo '#' $(cat $t/comm $t/wchan $t/syscall); done", expect=None).stdout, flush=True)
         node.kill()
@@ -310,7 +310,7 @@ def removed(t):
 
 @cell
 def training(t):
-    """Of job_s seconds. Its bits are compared by who asked for it."""
+    """Of job_s seconds. Its bits are compared by the caller."""
     directory = tempfile.mkdtemp(dir=scratch())
     node = t.need(directory=directory)
     t.net.ping()

@@ -149,7 +149,7 @@ def commands_of_the_page():
 
 
 class Page:
-    """Does what the page tells, with this guest's NIC and sizes."""
+    """Follows the page, with this guest's NIC and sizes."""
 
     def __init__(self, t):
         self.t, self.node = t, None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the cells of tests/system/pci.test stand on, in the guest: the channel to starpci.py, the worker's network, the node on a NIC,
+"""The base of the cells of tests/system/pci.test, in the guest: the channel to starpci.py, the worker's network, the node on a
+NIC,
 and a trial of one NIC by one driver."""
 import glob
 import json
@@ -171,7 +172,7 @@ class Node(Server):
         self.wait_ready(120)
 
     def port(self):
-        # By a starctl each look would take a second here.
+        # With starctl each look would take a second here.
         return starlib.call_locally(self.socket, "ports")[0]
 
 
@@ -248,7 +249,7 @@ def kernel_interface(t):
 
 
 def refusal(t, **wanted):
-    """What a node says that does not start."""
+    """The message of a node that does not start."""
     try:
         t.need(**wanted)
     except Failure as failure:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""star-do, which asks what a worker asks; and workers that push by it, count what they push, and go on over whatever happens."""
+"""star-do, which makes a worker's calls; and workers that push with it, count what they push, and go on over whatever
+happens."""
 import array
 import json
 import math
@@ -88,7 +89,7 @@ class Pusher:
             raise self.error
 
     def abandon(self):
-        """Where its case has failed, nobody waits until it has given up."""
+        """If its case has failed, nothing waits until it has given up."""
         self.stop = True
         if self.process.poll() is None:
             self.process.kill()

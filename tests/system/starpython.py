@@ -47,13 +47,13 @@ def sanitized(tests):
     if names[0] == "asan":
         # Each of Python's objects is a piece of malloc's, which the sanitizer sees, with Python's own debug hooks around it.
         environment |= {"PYTHONMALLOC": "malloc_debug", "LSAN_OPTIONS": f"suppressions={tests}/leaks.supp:print_suppressions=0",
-                        # Two frames are malloc and its caller, of whom the suppressions speak.
+                        # Two frames are malloc and its caller, which the suppressions name.
                         "ASAN_OPTIONS": "detect_leaks=1:malloc_context_size=2"}
     return environment
 
 
 def as_user(*argv, **options):
-    """As somebody who is not root."""
+    """Runs it as an ordinary user."""
     environment, _ = site()
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
     return run(*user, *argv, env={**environment, **options.pop("env", {})}, **options)

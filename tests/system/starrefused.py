@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A starserver that must not start: what it says, and the command in it."""
+"""A starserver that must not start: its message, and the command in it."""
 import os
 import re
 
@@ -12,7 +12,7 @@ COMMAND = re.compile(r"`([^`]+)`")
 
 
 def line_of(server, status):
-    """What a starserver that must not start says: one line, and with it the exit status."""
+    """The message of a starserver that must not start, one line; and its exit status."""
     equal(server.process.wait(), status, "the exit status")
     text = server.text()
     lines = text.splitlines()

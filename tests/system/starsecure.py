@@ -37,12 +37,12 @@ def key_of(folder, name, by_nobody=False):
 
 
 def secure(config, control, nodes_key):
-    """A node's configuration, which may have a word on its security already."""
-    # Whoever reaches the metrics at another address than this machine's own needs no key.
+    """A node's configuration, which may set its security already."""
+    # Metrics at an address other than this machine's own would be open to anyone without a key.
     require = config.get("metrics", {}).get("address", "127.0.0.1") in ("127.0.0.1", "::1")
     config.setdefault("security", {"control_keys": nodes_key, "require": require, "data": "sealed"})
     if config["security"].get("control_keys"):
-        # Not of another node, whose data address it is to have in vain.
+        # Not for a node that is to be refused, as it claims another node's data address.
         own = config["cluster"]["ps"][config["node"]["task_index"]]
         if "|" in own:  # a pair's: one of them is this node's
             own = own.split("|")[config["standby"]["address"] == "second"]

@@ -28,7 +28,7 @@ class Storage:
 
     def _order(self, call, error, skip):
         self.orders += 1
-        # The name last: nobody may meet half an order.
+        # The name last: no call may see half of an order.
         self.memory[:16] = bytes(16)
         self.memory[16:] = ORDER.pack(b"", self.orders, error, skip, 0)[16:]
         self.memory[:16] = call.encode().ljust(16, b"\0")

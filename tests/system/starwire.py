@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The data plane, made by hand: frames over the kernel's TCP (lib/wire/frame.h), so that a test can also send what
+"""The data plane, made by hand: frames over the kernel's TCP (lib/wire/frame.h), so that a test can also send frames that
 libstar never would. Standard library only.
 
     with Net() as net, Server(net) as server:

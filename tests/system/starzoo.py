@@ -30,7 +30,7 @@ def examples():
 
 @shared
 def few():
-    """What trains the same in two ways need not have learned much: files of options."""
+    """Files of options: to compare two ways of training the model need not learn much."""
     made = generate(4000, 1000)
     return "--train", made["train"], "--test", made["test"]
 

@@ -250,7 +250,7 @@ void stochastic_leaves_exact_numbers(void)
 		}
 }
 
-/* The least of random numbers, 0, takes nothing up that has nothing to be taken up by. */
+/* The least of random numbers, 0, rounds no exact value up. */
 void stochastic_at_a_random_zero(void)
 {
 	const uint32_t key[2] = { 1, 2 };

@@ -41,6 +41,7 @@ void ids_and_segments_are_sent_once(void);
 void a_variable_goes_by_its_blocks(void);
 void staleness_needs_pulls_and_pushes(void);
 void what_cannot_be_kept_is_told(void);
+void an_unsupported_gradient_names_what_it_is_of(void);
 void a_cut_is_compiled_once(void);
 
 /* local.c */

@@ -182,7 +182,7 @@ void clusters_are_made_of_lists(void)
 	CHECK_HAS(err.text, "a:1 twice");
 	CHECK_INT(cluster_spec_make(ps, 0, workers, 2, "worker", 0, &spec, &err), -EINVAL);
 	CHECK_HAS(err.text, "the cluster has no PS tasks");
-	/* JSON's library leaves away what is no UTF-8 */
+	/* JSON's library omits what is not UTF-8 */
 	CHECK_INT(cluster_spec_make((const char *[]){ "a:1", "\xff:1" }, 2, workers, 2, "worker", 0, &spec, &err),
 		  -EINVAL);
 	CHECK_HAS(err.text, "UTF-8");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept on PS tasks between a step's requests, by whom, and who takes it. That the bits are right is
- * tests/system/compute.test's. */
+/* What is kept on PS tasks between a step's requests, by which part, and which part takes it. The bits are tested by
+ * tests/system/compute.test. */
 #include "exec/exec.h"
 #include "offload/compile.h"
 
@@ -216,7 +216,33 @@ void what_cannot_be_kept_is_told(void)
 	offload_compile_free(all);
 }
 
-/* What the cut counted its bytes from is what is executed: unless it counted nothing, or for other sizes, or the plan
+/* A gradient's node has a generated name: the message also names the reduction that is in the author's graph. */
+void an_unsupported_gradient_names_what_it_is_of(void)
+{
+	static const char body[] = "row = sum(rows) axes=[1] %s@/job:ps\n"
+				   "loss = sum(row)\n"
+				   "results loss\n";
+	static const struct {
+		const char *attrs, *why;
+	} cases[] = {
+		{ "", ", for the gradient of \"row\": PS tasks do not support reshape" },
+		{ "keep=1 ", ", for the gradient of \"row\": PS tasks do not support expand" },
+	};
+	char text[512];
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct star_error err = { 0 };
+
+		snprintf(text, sizeof(text), body, cases[i].attrs);
+		CHECK_INT(compile(text, GRAPH_STAR_SERVER, true, &err), -ENOTSUP);
+		CHECK_HAS(err.text, cases[i].why);
+		CHECK_HAS(err.text, ": give \"row\" the device /job:worker");
+		offload_compile_free(all);
+	}
+}
+
+/* The programs from which the cut counted its bytes are executed: unless it counted nothing, or for other sizes, or the
+ * plan
  * has divided its parts. */
 void a_cut_is_compiled_once(void)
 {

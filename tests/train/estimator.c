@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Estimators in this process. What they do on nodes is tests/system/models.test's and estimators.test's. */
+/* Estimators in this process. On nodes they are tested by tests/system/models.test and estimators.test. */
 #include "train/estimator.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static void wide_run(struct wide *w, struct estimator_figures *trained, struct e
 	CHECK_STR(err.text, "");
 }
 
-/* And learns by them what it learns by one that has all: the same bits. */
+/* And learns with them the same bits as with one feed that has all. */
 void a_model_has_thousands_of_feeds(void)
 {
 	static struct wide apart = { .apart = true }, together;
@@ -161,7 +161,7 @@ struct normed {
 static int normed_model(void *params, enum estimator_mode mode, struct graph *g, struct estimator_spec *spec,
 			struct star_error *err)
 {
-	/* gamma and beta stay 1 and 0, so that what is predicted is the statistics' doing alone. */
+	/* gamma and beta stay 1 and 0, so that predictions depend on the statistics alone. */
 	const struct graph_definition fixed = { .frozen = true }, learned = { .optimizer = "sgd", .rate = 0.01 };
 	const struct graph_type most = { .dtype = STAR_FLOAT32,
 					 .shape = { .ndim = 2, .dims = { NORM_ROWS_MAX, NORM_COLUMNS } } };

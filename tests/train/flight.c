@@ -292,7 +292,8 @@ void an_error_ends_what_is_in_flight_behind_it(void)
 	CHECK_UINT(job.ended, 1);
 }
 
-/* What a step was to leave on a node finds no room: from then on half as many are made at once, and others wait for
+/* A node has no room for what a step was to leave there: from then on half as many are made at once, and others wait
+ * for
  * their turns. */
 void fewer_steps_are_in_flight_when_nodes_have_no_room(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PS tasks in this process. That they come to the same bits as a node is tests/system/models.test's to show; here is
- * what no model of the zoo does: rows of variables, sums, options, refusals.
+ * PS tasks in this process. tests/system/models.test shows that they compute the same bits as a node; here is what no
+ * model of the zoo does: rows of variables, sums, options, refusals.
  */
 #include "exec/exec.h"
 #include "train/local.h"
@@ -203,7 +203,7 @@ void a_local_step_that_is_refused_changes_nothing(void)
 	train_local_forget();
 }
 
-/* What a table does not take is told when the plan is made. */
+/* An update that a table does not accept is refused when the plan is made. */
 void local_plans_that_cannot_be_are_refused(void)
 {
 	static const struct {
@@ -212,7 +212,7 @@ void local_plans_that_cannot_be_are_refused(void)
 	} cases[] = {
 		{ 4, 1500, "sgd", "split across its blocks" },
 		{ 4, 8, "lamb", "whole=1" },
-		{ 4, 8, "no such optimizer", "possible are" },
+		{ 4, 8, "no such optimizer", "possible values are" },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far a worker goes ahead of others: its source, a table of their rows, and a clock that the test moves. */
+/* How far a worker may be ahead of others: the source under test, a table of their rows, and a clock that the test
+ * moves. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -229,7 +230,7 @@ void a_worker_sees_who_was_told_otherwise(void)
 	}
 }
 
-/* Whose beat was not seen to change may be of a run before. */
+/* A worker whose beat was not seen to change may be of an earlier run. */
 void who_only_seems_to_live_may_be_of_a_run_before(void)
 {
 	struct peers *p = open_told();

@@ -35,6 +35,7 @@ const struct unit_case unit_cases[] = {
 	{ "a variable goes by its blocks", a_variable_goes_by_its_blocks },
 	{ "staleness needs pulls and pushes", staleness_needs_pulls_and_pushes },
 	{ "what cannot be kept is told", what_cannot_be_kept_is_told },
+	{ "an unsupported gradient names what it is of", an_unsupported_gradient_names_what_it_is_of },
 	{ "a cut is compiled once", a_cut_is_compiled_once },
 	{ "a local variable gives and takes rows", a_local_variable_gives_and_takes_rows },
 	{ "local tables stay until they are forgotten", local_tables_stay_until_they_are_forgotten },

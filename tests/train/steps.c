@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session does without PS tasks; with them, tests/system/models.test. Its source, for what comes after a
- * step. */
+/* Sessions without PS tasks (with them: tests/system/models.test). Includes the source, to test what follows a step. */
 #include "lib/train/session.c"
 
 #include <sys/stat.h>
@@ -191,7 +190,7 @@ void wrong_sessions_are_refused(void)
 	}
 }
 
-/* Its directory is gone, and a file in its place: nobody loses what he has trained for that. */
+/* Its directory is gone, and a file in its place: the trained parameters are not lost for that. */
 void a_session_goes_on_without_its_summaries(void)
 {
 	char directory[UNIT_FOLDER], path[UNIT_FOLDER + 32];
@@ -261,7 +260,7 @@ void a_session_without_ps_tasks_ends_with_an_error(void)
 	create(&config, "x", 0, false, &err);
 	CHECK(session_may_come_back(err.code));
 	CHECK_HAS(err.text, "127.0.0.1:1");
-	/* As a recovery in vain leaves it. */
+	/* As a recovery without success leaves it. */
 	CHECK(session_run(&session, NULL, NULL, &err) < 0);
 	CHECK(session.failed);
 	CHECK(err.code < 0 && err.text[0]);

@@ -125,7 +125,7 @@ static void limit_files(rlim_t bytes)
 	CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* Summaries in a new directory, the first of which is written; NULL: there are none, which has been told. */
+/* Summaries in a new directory, the first of which is written; NULL: there are none, which has been reported. */
 static struct summary *begin(char directory[static UNIT_FOLDER], const struct summary_scalar *first)
 {
 	struct star_error err = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Synchronous steps (its source) against PS tasks that are simulated, by workers of whom each believes all the time
- * that the others are dead: all of them lead. They are coroutines that take turns at each request to a reactor. Who
- * goes on is tried in all ways with a bounded number of switches, where one is left standing until the others have done
+ * that the others are dead: all of them lead. They are coroutines that take turns at each request to a reactor. All
+ * schedules with a bounded number of switches are tried; a switch leaves one worker standing until the others have done
  * all they can, or until a switch back: so each may stand still between any two requests, and go on at any time. A
  * state that was seen before is not gone on from: the PS tasks, and all that each worker was told.
  */

@@ -162,11 +162,11 @@ void each_bad_spec_is_refused(void)
 	} while (0)
 	CASE(c->kind = 0, "neither a table nor a variable");
 	CASE(c->kind = 4, "neither a table nor a variable");
-	CASE(c->dtype = 0, "unknown element type 0; possible are float32, ");
+	CASE(c->dtype = 0, "unknown element type 0; possible values are float32, ");
 	CASE(c->dtype = 255, "unknown element type 255");
 	CASE(c->initializer = 0, "initializer is unknown; possible: zeros, constant, uniform, ");
 	CASE(c->initializer = 11, "initializer is unknown");
-	CASE(c->optim.kind = 0, "there is no optimizer number 0: there are sgd, adagrad, ");
+	CASE(c->optim.kind = 0, "there is no optimizer number 0: the optimizers are sgd, adagrad, ");
 	CASE(c->optim.kind = 255, "there is no optimizer number 255");
 	CASE(c->scale = NAN, "scale is nan; possible: any number");
 	CASE(c->scale = INFINITY, "scale is inf");

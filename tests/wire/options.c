@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of tables: the reading of texts, what goes with what, learning rates by step. */
+/* Options of tables: the reading of texts, which options go together, learning rates by step. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

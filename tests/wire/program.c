@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs: what is refused, what a good one comes to, and that no bytes do harm. */
+/* Programs: which are refused, the shape of a good one, and that no bytes do harm. */
 #include "wire/program.h"
 
 #include <errno.h>
@@ -121,8 +121,8 @@ void bad_programs_are_refused_by_node(void)
 	REFUSE(PROGRAM_NONE, "no nodes, or too many", p.count = 0);
 	REFUSE(PROGRAM_NONE, "no nodes, or too many", p.count = PROGRAM_NODES_MAX + 1);
 	REFUSE(PROGRAM_NONE, "fetches, applies and keeps nothing", p.count = 10);
-	REFUSE(0, "there is no such operation", p.nodes[0].op = 0);
-	REFUSE(7, "there is no such operation", p.nodes[7].op = 255);
+	REFUSE(0, "its operation is unknown", p.nodes[0].op = 0);
+	REFUSE(7, "its operation is unknown", p.nodes[7].op = 255);
 	REFUSE(0, "it names no object", p.nodes[0].object = 0);
 	REFUSE(0, "it names no object", p.nodes[0].object = WIRE_OBJECTS_MAX + 1);
 	REFUSE(1, "it names an object, which its operation does not use", p.nodes[1].object = 3);
@@ -244,7 +244,7 @@ void programs_have_one_table(void)
 			if (op > UINT8_MAX)
 				continue;
 			p.nodes[7].op = (uint8_t)op;
-			refuse(__LINE__, &p, 7, "there is no such operation");
+			refuse(__LINE__, &p, 7, "its operation is unknown");
 			continue;
 		}
 		known++;
@@ -302,7 +302,7 @@ void programs_have_one_entry(void)
 
 #define REFUSE_OF(from, at, why, change) (p = from, change, refuse(__LINE__, &p, at, why))
 	REFUSE_OF(begins, 19, "keys cannot have a place", p.nodes[19].b = 1);
-	REFUSE_OF(begins, 19, "there is no such place", p.nodes[19].b = PROGRAM_PLACES_MAX);
+	REFUSE_OF(begins, 19, "its place does not exist", p.nodes[19].b = PROGRAM_PLACES_MAX);
 	REFUSE_OF(begins, 20, "a run can have only one entry", p.nodes[20] = p.nodes[19]);
 	REFUSE_OF(begins, 20, "its keys are not the entry's", p.nodes[19].a = 17);
 	REFUSE_OF(begins, 20, "only keys, and rows and segments", p.nodes[20].a = 10);
@@ -311,7 +311,7 @@ void programs_have_one_entry(void)
 	REFUSE_OF(begins, 19, "its keys are not the entry's", p.nodes[19] = p.nodes[20]);
 	REFUSE_OF(begins, 1, "its keys are not kept", p.nodes[1].flags = PROGRAM_KEPT);
 	REFUSE_OF(takes, 2, "its place is used for something else", p.nodes[2].b = 1);
-	REFUSE_OF(takes, 1, "there is no such place", p.nodes[1].b = PROGRAM_PLACES_MAX);
+	REFUSE_OF(takes, 1, "its place does not exist", p.nodes[1].b = PROGRAM_PLACES_MAX);
 	REFUSE_OF(takes, 17, "a run can have only one entry", p.nodes[17].flags = PROGRAM_KEPT);
 	REFUSE_OF(takes, 19, "a run can have only one entry", (p.count = 20, p.nodes[19] = begins.nodes[19]));
 	REFUSE_OF(takes, 19, "its place is used for something else",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays, by NumPy where it is there, else by array and memoryview. Nothing here copies a buffer that has the right type."""
+"""Arrays, by NumPy where it is installed, else by array and memoryview. Nothing here copies a buffer that has the right
+type."""
 import array
 import math
 import operator
@@ -18,10 +19,10 @@ FORMATS = {"float32": "f", "float64": "d", "float16": "e", "int8": "b", "int32":
 
 
 def microseconds(timeout):
-    """Of a timeout in seconds; None is the default."""
+    """Microseconds of a timeout in seconds; None: 0, which stands for the default."""
     if timeout is None:
         return 0
-    # __float__: NumPy's numbers are as good.
+    # __float__: numbers of NumPy's types are accepted too.
     if isinstance(timeout, bool) or not hasattr(timeout, "__float__") or not math.isfinite(timeout) or timeout <= 0:
         raise ValueError(f"a timeout is a number of seconds above 0, or None for {DEFAULT_TIMEOUT_S:g}; not {timeout!r}")
     return min(max(1, int(timeout * 1e6)), 1 << 62)
@@ -33,7 +34,7 @@ def seconds(timeout):
 
 
 def whole_number(value):
-    """An int of an int or of one of NumPy's integers; None of anything else, truth values among them."""
+    """An int of an int or of one of NumPy's integers; None for anything else, bool included."""
     if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
         return None
     try:
@@ -97,7 +98,7 @@ def row_buffer(out):
     except TypeError:
         pass
     first, second = _host_array(out, "the rows' memory (out)"), _host_array(out, "the rows' memory (out)")
-    # What makes a copy would lose the rows.
+    # If each access made a copy, the rows would be lost.
     if first.ctypes.data != second.ctypes.data:
         raise TypeError(f"the rows' memory (out) must have the buffer protocol, as a NumPy array has; {type(out).__name__} gives a copy")
     return first
@@ -115,7 +116,7 @@ def value_buffer(values, dtype):
     if dtype.startswith("int"):
         return _whole_numbers(values, dtype)
     if numpy is not None:
-        with numpy.errstate(over="ignore"):  # the node says what is no number
+        with numpy.errstate(over="ignore"):  # the node refuses what is not finite
             return numpy.asarray(values, dtype)
     return array.array(FORMATS[dtype] if dtype != "float16" else "f", _flat(values))
 

@@ -25,8 +25,8 @@ def connect(ps, timeout=None):
 
 def _deliver(native):
     """The thread that ends asynchronous calls."""
-    while (landed := native.completions()) is not None:
-        for future, exception in landed:
+    while (completed := native.completions()) is not None:
+        for future, exception in completed:
             try:
                 if exception is None:
                     future.set_result(future.star_result)
@@ -35,7 +35,7 @@ def _deliver(native):
             except Exception:  # a callback of the user's: concurrent.futures has logged it
                 pass
         # A thread that waits again must keep no future, and so no rows, alive.
-        landed = future = exception = None
+        completed = future = exception = None
 
 
 def _whole(what, value):
@@ -65,7 +65,7 @@ def _close_all():
 
 
 def _renew_locks():
-    """In a child of fork: a thread that is not there may have held them."""
+    """In a child of fork: a thread that exists only in the parent may have held them."""
     for cluster in list(_living):
         cluster._lock = threading.Lock()
 
@@ -167,7 +167,7 @@ class Cluster:
 
     def _start(self, tuples, result, timeout):
         future = Future()
-        future.set_running_or_notify_cancel()  # it is on its way: cancel() says False
+        future.set_running_or_notify_cancel()  # it is in flight: cancel() returns False
         if not tuples:
             future.set_result(result)
             return future
@@ -191,7 +191,8 @@ class Cluster:
         return in_background(self._native.checkpoint, kind, microseconds(timeout))
 
     def status(self, timeout=None):
-        """What each PS task says of itself, a list of dicts in task order (docs/control.rst, "status"); of a pair the node that
+        """The status of each PS task, a list of dicts in task order (docs/control.rst, "status"); for a pair that of the node
+        that
         serves, else the one that answers."""
         return interruptible(self._ask_status, seconds(timeout))
 
@@ -204,7 +205,7 @@ class Cluster:
 
     @property
     def reactors(self):
-        """Reactors of all nodes together: this many have a part of each table."""
+        """The number of reactors of all nodes: each has a part of each table."""
         return self._native.reactors()
 
     @property

@@ -39,7 +39,7 @@ def call(address, method, timeout, **params):
             connection.sendall(json.dumps(request).encode() + b"\n")
             answer = _line(connection, end)
     except ValueError:
-        raise StarError(errno.EINVAL, f"{address!r} is no address: HOST:PORT") from None
+        raise StarError(errno.EINVAL, f"{address!r} is not an address: HOST:PORT") from None
     except OSError as error:
         code = errno.ETIMEDOUT if isinstance(error, OSError) and error.errno is None else error.errno
         raise make_exception(code, f"the node's control address {address} does not answer: {error}; is starserver "
@@ -61,7 +61,8 @@ def ask(address, method, timeout, **params):
 
 
 def ask_any(ps, method, timeout, **params):
-    """The same of a question that every PS task answers: the first that can. Of a pair one serves, and the other one may be gone."""
+    """The same for a method that any PS task can answer: the result of the first that does. Of a pair one node serves, and the
+    other one may be gone."""
     end, first = time.monotonic() + timeout, None
     for left, address in zip(range(len(ps), 0, -1), ps):
         try:
@@ -74,7 +75,7 @@ def ask_any(ps, method, timeout, **params):
 
 
 def status(task, timeout):
-    """What a PS task says of itself: of a pair the node that serves, else the one that answers."""
+    """The status of a PS task; for a pair that of the node that serves, else of the one that answers."""
     end, heard, first = time.monotonic() + timeout, None, None
     for left, address in zip(range(len(task), 0, -1), task):
         try:

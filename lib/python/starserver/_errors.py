@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exceptions by cause. Each carries the message that libstar or a node has said, and a positive errno."""
+"""Exceptions by cause. Each carries the message of libstar or a node, and a positive errno."""
 import builtins
 import errno as _errno
 
@@ -19,7 +19,7 @@ class StarError(Exception):
 
 
 class TimeoutError(StarError, builtins.TimeoutError):
-    """The call's time was over. Of a push it is unknown which rows were applied."""
+    """The call has timed out. If it was a push, it is unknown which rows were applied."""
 
 
 class NotFound(StarError):

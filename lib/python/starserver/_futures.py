@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Futures that coroutines can await, and threads for calls that wait without looking at signals."""
+"""Futures that coroutines can await, and threads for calls that wait without handling signals."""
 import concurrent.futures
 import threading
 
@@ -28,7 +28,8 @@ def in_background(function, *args):
 
 
 def interruptible(function, *args, discard=None):
-    """Calls a function that waits without looking at signals; Ctrl-C ends the waiting at once, and the call later: what it then returns
+    """Calls a function that waits without handling signals; Ctrl-C ends the waiting at once, and the call later: what it then
+    returns
     is given to `discard`."""
     if threading.current_thread() is not threading.main_thread():
         return function(*args)

@@ -20,7 +20,7 @@ from ._arrays import seconds
 from ._cluster import connect
 from ._errors import StarError, TimeoutError
 
-TRIES = 5  # another program may take a port between our looking and the node's listening
+TRIES = 5  # another program may take a port after it was found free, before the node listens
 NO_CHECKPOINT = "the node ends without a last checkpoint:"  # in its log
 STOP_S = 130  # for its last checkpoint and its end: CONTROL_STOP_S in lib/control/control.h
 _starter = None
@@ -29,7 +29,7 @@ _starter_lock = threading.Lock()
 
 class _Starter:
     """Starts processes from a thread that lives as long as this process: PR_SET_PDEATHSIG kills them when the *thread* that
-    has started them ends, however that comes about."""
+    started them ends, for whatever reason."""
 
     def __init__(self):
         self.pid = os.getpid()
@@ -53,7 +53,7 @@ class _Starter:
         try:
             ended.get()
         except BaseException:
-            # After Ctrl-C, too, the caller knows what was started. It may have come when get() had its item already.
+            # Ctrl-C may come when get() already has its item: the caller must know what was started all the same.
             if not outcome:
                 ended.get()
             raise
@@ -62,7 +62,7 @@ class _Starter:
 
 
 def _renew_lock():
-    """In a child of fork: a thread that is not there may have held it."""
+    """In a child of fork: a thread that exists only in the parent may have held it."""
     global _starter_lock
     _starter_lock = threading.Lock()
 
@@ -90,8 +90,8 @@ def _find_server(server):
 
 
 def _free_ports(nodes, count):
-    """For each node the first of this many ports in a row that nobody has now. All are held until the last is found: else two
-    nodes could get the same."""
+    """For each node the first of this many consecutive free ports. All are held until the last is found: otherwise two nodes
+    could get the same ones."""
     with contextlib.ExitStack() as all_held:
         found = []
         for _ in range(100 * nodes):
@@ -108,12 +108,12 @@ def _free_ports(nodes, count):
                 found.append(base)
             if len(found) == nodes:
                 return found
-    raise StarError(errno.EADDRINUSE, f"there are no {nodes} times {count} free ports in a row on 127.0.0.1")
+    raise StarError(errno.EADDRINUSE, f"{nodes} times {count} consecutive free ports were not found on 127.0.0.1")
 
 
 def _check_free(folder):
-    """Nobody keeps checkpoints there, as nodes tell it, by a lock on the directory: else these nodes' could not be written, which
-    only a save would say. Nodes that are just ending have a second."""
+    """Checks that no other cluster writes its checkpoints there. Nodes show that by a lock on the directory. Without this
+    check, only the first save would fail. Nodes that are just ending have a second."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -123,14 +123,14 @@ def _check_free(folder):
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return  # closing it gives it back
+                return  # closing the file releases the lock
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise StarError(errno.EBUSY, f"checkpoints: another cluster writes its checkpoints to {folder}{_holder(fd)}: "
                                                  "end that one before, or give this one another directory") from None
                 time.sleep(0.05)
             except OSError:
-                return  # a file system without such locks: there it cannot be known
+                return  # a file system without such locks: it cannot be known
     finally:
         os.close(fd)
 
@@ -148,7 +148,7 @@ def _holder(fd):
 
 
 def _end(processes, folder, pid, patience):
-    """Whatever state they are in, after this many seconds at most. A child of fork has no part in it."""
+    """Ends the processes, whatever state they are in, within this many seconds. Does nothing in a child of fork."""
     if os.getpid() != pid:
         return
     for process in processes:
@@ -168,7 +168,7 @@ def _end(processes, folder, pid, patience):
 
 
 def _no_last_checkpoint(folder):
-    """Why there is none, as the nodes' logs say; None: they were not told to write one, or have."""
+    """The reason in the nodes' logs why there is no last checkpoint; None: it was written, or not asked for."""
     for name in glob.glob(os.path.join(glob.escape(folder), "node-*.log")):
         with open(name, encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -183,10 +183,11 @@ class LocalCluster:
         with starserver.LocalCluster(nodes=2) as local, local.connect() as cluster:
             table = cluster.table("words", dim=16)
 
-    nodes: how many. reactors: of each node. memory_mib: for the parameters of each node, taken from the machine as
-    rows come. checkpoints: a folder, which is made if need be: they begin with the newest one there, and write a last one when
-    they end with stop() or the object. It is one cluster's: while another one writes there it is StarError with errno EBUSY.
-    Without it what they hold is lost. server: the program, else the environment's STARSERVER, or starserver in PATH. timeout:
+    nodes: how many. reactors: of each node. memory_mib: for the parameters of each node, taken from the machine as rows are
+    created. checkpoints: a folder, which is created if it does not exist: the nodes restore its newest checkpoint, and write a
+    last one when they end with stop() or the object. While another cluster writes there, this raises StarError with errno
+    EBUSY. Without a folder the nodes' parameters are lost when they end. server: the program, else the environment's
+    STARSERVER, or starserver in PATH. timeout:
     seconds until they must be ready. They end with stop(), with the object, and when this process dies, SIGKILL included.
     """
 
@@ -206,7 +207,7 @@ class LocalCluster:
             _check_free(checkpoints)
         self._memory_mib, self._checkpoints, self._server = memory_mib, checkpoints, _find_server(server)
         if shutil.which("setpriv") is None:
-            raise StarError(errno.ENOENT, "there is no program setpriv, which ends nodes when this process dies: install util-linux")
+            raise StarError(errno.ENOENT, "the program setpriv is missing, which ends nodes when this process dies: install util-linux")
         end = time.monotonic() + wait_s
         for attempt in range(TRIES):
             self._folder = tempfile.mkdtemp(prefix="starserver-")
@@ -274,7 +275,7 @@ class LocalCluster:
             return file.read()
 
     def _check_running(self):
-        """A node that has ended is told of at once: the others wait for it."""
+        """Reports a node that has ended at once: the others would wait for it."""
         for task, process in enumerate(self.processes):
             if process.poll() is not None:
                 raise StarError(errno.ECHILD, f"node {task} has ended with status {process.returncode}:\n{self.log(task)[-2000:]}")

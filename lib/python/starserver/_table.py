@@ -58,9 +58,11 @@ class _Object:
         return self._op(_native.COMMIT, flags, 0, None, None, None, None, step, rate, scale, _tag(tag))
 
     def commit(self, tag, *, open=False, by_row=False, step=0, rate=None, scale=None, timeout=None):
-        """Applies the sums with that tag, which pushes with tag= have added to, by the optimizer, once a row; scale: 1 / n for the mean of n
-        gradients. Then those with tag + 1 are open. Each node does it once, however often it is asked. open: throws away what is there,
-        and opens sums with that tag, which never fall. by_row: each row's sum is divided by how many pushes have added to it;
+        """Applies the sums with that tag, to which pushes with tag= have added, by the optimizer, once per row; scale: 1 / n
+        for the mean of n
+        gradients. Then those with tag + 1 are open. Each node does it once, however often it is asked. open: discards the
+        present sums, and opens sums with that tag; tags never decrease. by_row: each row's sum is divided by how many pushes
+        have added to it;
         to be given when they are opened, too. Raises StarError (EALREADY) when a later tag is open already,
         unless these sums were the last that were committed."""
         self._run(self.commit_op(tag, open=open, by_row=by_row, step=step, rate=rate, scale=scale), timeout)
@@ -108,7 +110,7 @@ class _Object:
 
 
 def _tag(tag):
-    """As libstar has it: 0 is none."""
+    """As libstar takes it: 0 for None."""
     if tag is None:
         return 0
     number = whole_number(tag)
@@ -118,7 +120,7 @@ def _tag(tag):
 
 
 def _check_shape(values, shape, what):
-    """Of what has more than one dimension; flat memory is checked by its size, raw bytes too."""
+    """Checks arrays of more than one dimension; flat memory is checked by its size, and so are raw bytes."""
     have = tuple(getattr(values, "shape", ()))
     if len(have) > 1 and have != tuple(shape) and getattr(values, "itemsize", 4) > 2:
         raise ValueError(f"{what} has the shape {have}; it must be {tuple(shape)}")
@@ -161,7 +163,7 @@ class Table(_Object):
         versions, if the table was made with versions=True."""
         if type(keys) is ndarray and keys.ndim == 1 and out is None and dtype is None and step == 0 and versions is None and \
                 len(keys):
-            # What training does all the time, without the questions whose answers are known: a third of a small call's time.
+            # The usual case in training, without checks that it passes anyway: they take a third of a small call's time.
             rows = empty((len(keys), self._shape[0]), self._pulled_as)
             self.cluster._native.execute(((_native.PULL, _native.READ_ONLY if read_only else 0, self._native, 0, keys, rows,
                                            None, self._pulled_as, 0, 0.0, 0.0, 0),), microseconds(timeout))
@@ -173,8 +175,9 @@ class Table(_Object):
         return self._start(self.pull_op(keys, out, dtype=dtype, read_only=read_only, step=step, versions=versions), timeout)
 
     def pull_view(self, keys, *, dtype=None, read_only=False, timeout=None):
-        """Reads rows into memory of libstar's: a View of shape (n, dim), read-only, for numpy.from_dlpack(view), torch.from_dlpack(view)
-        or memoryview(view). dtype: any of a table's types, without NumPy's knowing it, too (bfloat16)."""
+        """Reads rows into libstar's memory: a View of shape (n, dim), read-only, for numpy.from_dlpack(view),
+        torch.from_dlpack(view)
+        or memoryview(view). dtype: any of a table's types, also one that NumPy does not know (bfloat16)."""
         keys, count = key_buffer(keys)
         return self._view(keys, count, (count, self.dim), 0, dtype, read_only, timeout)
 
@@ -187,7 +190,7 @@ class Table(_Object):
         summed. gradients: float32 (float16, float64) of shape (n, dim). step: the training step, from 1. rate: the learning
         rate instead of the table's own. scale: multiplies the gradients. tag: they are not applied, but added to the sums with that
         tag, for commit(); StarError (EALREADY) when these are not open. NaN and infinities raise StarError (EDOM), unless
-        the table was made with nonfinite="clip" or "pass"; rows on other reactors than theirs may be updated nevertheless."""
+        the table was made with nonfinite="clip" or "pass"; rows on other reactors may have been updated nevertheless."""
         self._run(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype, tag=tag), timeout)
 
     def push_async(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, tag=None, timeout=None):
@@ -199,7 +202,8 @@ class Table(_Object):
         return self._write(_native.ASSIGN, keys, values, dtype, step)
 
     def assign(self, keys, values, *, step=0, dtype=None, timeout=None):
-        """Gives rows new values, of shape (n, dim); the optimizer's slots stay. Of a key that occurs again the last."""
+        """Gives rows new values, of shape (n, dim); the optimizer's slots stay. If a key occurs several times, its last values
+        count."""
         self._run(self.assign_op(keys, values, step=step, dtype=dtype), timeout)
 
     def assign_async(self, keys, values, *, step=0, dtype=None, timeout=None):
@@ -221,8 +225,8 @@ class Table(_Object):
     def push_pull(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False,
                   timeout=None):
         """push() and pull() of the same keys in one trip: the rows as they are after the push, of the gradients' type.
-        If the connection was lost with the reply they may be later ones; at_once: then StarError (EREMOTEIO): it was applied, and the rows
-        of then are not known."""
+        If the reply was lost with the connection, they may be later values; with at_once this is StarError (EREMOTEIO) instead:
+        the push was applied, but the rows after it are not known."""
         return self._run(self.push_pull_op(keys, gradients, out, step=step, rate=rate, scale=scale, dtype=dtype, at_once=at_once),
                          timeout)
 
@@ -238,7 +242,7 @@ class Table(_Object):
         return self._op(_native.DELETE, 0, 0, keys, None, None, None) if count else Operation(None, None)
 
     def delete(self, keys, timeout=None):
-        """Removes rows; keys without a row are passed over."""
+        """Removes rows; keys without a row are ignored."""
         self._run(self.delete_op(keys), timeout)
 
     def delete_async(self, keys, timeout=None):
@@ -257,7 +261,7 @@ class Table(_Object):
 
 
 class Variable(_Object):
-    """A dense variable. Without `rows` a call is on all of it, an array of its shape; with them on those rows of its first
+    """A dense variable. Without `rows` a call applies to all of it, an array of its shape; with them to those rows of its first
     dimension, an array of shape (n, *shape[1:]), where these are whole blocks or fit into one (docs/libstar.rst).
 
     Arrays, errors and timeouts are as for Table.
@@ -296,7 +300,7 @@ class Variable(_Object):
         return self._start(self.pull_op(rows, out, dtype=dtype, read_only=read_only, step=step), timeout)
 
     def pull_view(self, rows=None, *, dtype=None, read_only=False, timeout=None):
-        """Reads it, or rows of it, into memory of libstar's: a View, as Table.pull_view()."""
+        """Reads it, or rows of it, into libstar's memory: a View, as Table.pull_view()."""
         keys, shape, row = self._where(rows)
         return self._view(keys, shape[0], shape, row, dtype, read_only, timeout)
 

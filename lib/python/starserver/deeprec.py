@@ -32,7 +32,7 @@ class _Initializer:
 
 
 class zeros_initializer(_Initializer):
-    """Rows begin with 0. dtype: means nothing; the table has its own."""
+    """Rows begin with 0. dtype: ignored; the table has its own."""
 
     def __init__(self, dtype=None):
         super().__init__("zeros")
@@ -53,7 +53,7 @@ class constant_initializer(_Initializer):
 
 
 class random_uniform_initializer(_Initializer):
-    """From minval up to, and without, maxval (None: 1)."""
+    """From minval up to, but not including, maxval (None: 1)."""
 
     def __init__(self, minval=0.0, maxval=None, seed=None, dtype=None):
         maxval = 1.0 if maxval is None else maxval
@@ -123,7 +123,7 @@ class CounterFilter:
 
 class CBFFilter:
     """The same by a counting Bloom filter, laid out for max_element_size keys, of which it lets a share of false_positive_probability in
-    too early. counter_type: means nothing, counters are as large as they must be."""
+    too early. counter_type: ignored; counters are as large as they must be."""
 
     def __init__(self, filter_freq=0, max_element_size=0, false_positive_probability=-1.0, counter_type="uint64"):
         self.filter_freq = _count("filter_freq", filter_freq)
@@ -167,7 +167,7 @@ class L2WeightEvict:
 
 class InitializerOption:
     """initializer: of rows, where get_embedding_variable() is given none. default_value_no_permission: what a key reads that has no row
-    yet. default_value_dim: means nothing; DeepRec draws this many rows in advance, here each key has its own."""
+    yet. default_value_dim: ignored; DeepRec draws this many rows in advance, here each key has its own."""
 
     def __init__(self, initializer=None, default_value_dim=4096, default_value_no_permission=0.0):
         self.initializer = initializer
@@ -176,8 +176,8 @@ class InitializerOption:
 
 
 class StorageOption:
-    """Rows are in the nodes' memory: storage_type is None or "DRAM", and there is no storage_path. storage_size and cache_strategy mean
-    nothing."""
+    """Rows are in the nodes' memory: storage_type is None or "DRAM", and there is no storage_path. storage_size and
+    cache_strategy are ignored."""
 
     def __init__(self, storage_type=None, storage_path=None, storage_size=None, cache_strategy=None):
         if storage_type not in (None, "DRAM") or storage_path is not None:
@@ -187,8 +187,9 @@ class StorageOption:
 
 
 class EmbeddingVariableOption:
-    """filter_option: CounterFilter or CBFFilter. evict_option: GlobalStepEvict or L2WeightEvict. init_option, storage_option. ht_type and
-    ht_partition_num mean nothing: each reactor has its part of the rows, without locks. ckpt is refused: checkpoints are the
+    """filter_option: CounterFilter or CBFFilter. evict_option: GlobalStepEvict or L2WeightEvict. init_option, storage_option.
+    ht_type and ht_partition_num are ignored: each reactor has its part of the rows, without locks. ckpt is refused: checkpoints
+    are the
     cluster's (docs/checkpoints.rst)."""
 
     def __init__(self, ht_type="", ht_partition_num=1000, evict_option=None, ckpt=None, filter_option=None, storage_option=None,
@@ -211,8 +212,9 @@ def get_embedding_variable(name, embedding_dim, key_dtype="int64", value_dtype=N
     """Creates a table, or finds it when it exists with the same definition: Cluster.table() by DeepRec's names. Returns a Table.
 
     key_dtype: "int64", "int32" or "uint64"; keys have 64 bits. value_dtype: as for Cluster.table() ("float32"). initializer: one of this
-    module's (None: ev_option's, and without that truncated_normal_initializer(), as in DeepRec). trainable: False for optimizer="none". partitioner:
-    means nothing, rows are always on all nodes. cluster: None for the only one that is open. optimizer, rate, timeout and further options
+    module's (None: ev_option's, and without that truncated_normal_initializer(), as in DeepRec). trainable: False for optimizer="none".
+    partitioner: ignored; rows are always on all nodes. cluster: None for the only one that is open. optimizer, rate, timeout
+    and further options
     by name: as for Cluster.table(); a table has its optimizer from the beginning, where DeepRec is given one later.
     """
     if str(getattr(key_dtype, "name", key_dtype)) not in ("int64", "int32", "uint64"):

@@ -4,8 +4,9 @@
  * stack included: a call of the interface takes it by shim_enter and gives it back by shim_leave.
  *
  * packetdrill runs calls that may block in a thread of its own. Time passes only in the main thread (usleep,
- * netdev_receive, a call that blocks), or in another one while the main thread waits for that one. Who was woken goes
- * on before time does: a blocked call returns at the very moment that its condition came true, and packetdrill has seen
+ * netdev_receive, a call that blocks), or in another one while the main thread waits for that one. A thread that was
+ * woken goes on before time does: a blocked call returns at the very moment that its condition came true, and
+ * packetdrill has seen
  * the result before the main thread sleeps or goes on after a sleep.
  */
 #ifndef TESTS_PACKETDRILL_SHIM_H

@@ -273,7 +273,7 @@ static void case_lets_time_pass(void)
 	CHECK_UINT(second.flags, SYN);
 	CHECK_UINT(second.seq, first.seq);
 	CHECK_NEAR(second.us - first.us, 1000000, 1000);
-	/* Who asks for the time again and again waits for it. */
+	/* A thread that asks for the time again and again waits for it. */
 	before = now_us();
 	for (int i = 0; i < 1000 && now_us() == before; i++)
 		;

@@ -5,7 +5,7 @@
  * results in hexadecimal ("nan" for any NaN: which one it is, is not promised). Feeds, of known sizes, are drawn again
  * for each step: floats at all edges, int64 ids of which many come more than once, int32 segments of which some have
  * nothing. Those of int64 whose names begin with "many" have ids of which few come twice. A feed whose name begins with
- * "finite" has what can be summed: nothing that is not finite, nor what soon comes to that.
+ * "finite" has what can be summed: nothing that is not finite, or soon would not be.
  */
 #include <errno.h>
 #include <math.h>

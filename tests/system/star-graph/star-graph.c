@@ -47,7 +47,7 @@ static int add_feeds(const struct graph *graph, struct star_error *err)
 	return 0;
 }
 
-/* Ids hardly ever come twice; whatever else is whole is a segment, too. */
+/* Ids hardly ever come twice; all other integers may be segments. */
 static uint32_t below(uint32_t feed)
 {
 	return strcmp(feeds[feed].name, "ids") ? 16 : 1 << 14;

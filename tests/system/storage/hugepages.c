@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into a node: the kernel says that it has 512 hugepages of 2 MiB, all free, and gives none. So it is when
- * another program takes them between a node's look and its start.
+ * Preloaded into a node: the kernel says that it has 512 hugepages of 2 MiB, all free, and gives none, as when another
+ * program takes them between a node's check and its start.
  */
 #include <dlfcn.h>
 #include <stdio.h>

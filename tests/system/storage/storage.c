@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Storage that stalls or fails when a test says so: preloaded into a starserver, it looks at file calls below
- * STAR_STORAGE_FOLDER. What they are to do stands in the file STAR_STORAGE_ORDER, which both map:
+ * STAR_STORAGE_FOLDER. The file STAR_STORAGE_ORDER, which both map, says what they are to do:
  * tests/system/starstorage.py writes it. No privileges and no file system of one's own are needed, and each call of a
  * save or a restore can be met by itself.
  */
@@ -29,7 +29,7 @@ static struct order {
 	char call[16];	 /* "": none; "any" */
 	uint32_t number; /* of the order: a new one ends what stalls */
 	int32_t error;	 /* 0: it stalls */
-	uint32_t skip;	 /* this many calls go well before */
+	uint32_t skip;	 /* this many calls succeed before */
 	uint32_t met;	 /* calls that it was meant for, those skipped included */
 } * order;
 static const char *folder;

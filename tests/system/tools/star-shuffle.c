@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A wire that reorders and doubles: carries frames between two interfaces by packet sockets, and holds some of them
+ * A link that reorders and duplicates: carries frames between two interfaces by packet sockets, and holds some of them
  * back until a few of those behind have passed, or until nothing has come for a while. For test networks. Ends on
  * SIGTERM, and then prints what it did as a JSON object.
  */

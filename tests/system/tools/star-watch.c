@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that only looks on: star-watch PS TABLE KEY... pulls these rows again and again by one cluster handle, until
+ * A worker that only watches: star-watch PS TABLE KEY... pulls these rows again and again by one cluster handle, until
  * a signal ends it. A line on standard output for each outcome that differs from the one before: "ok", or "-CODE
  * SENTENCE".
  */

@@ -51,20 +51,20 @@ class Gradients:
                 self._compacted = len(self)
 
     def merge(self) -> list[tuple[Tensor, Tensor]]:
-        """What waits, as one pair, or none. It goes on waiting."""
+        """The waiting gradients, as one pair, or none. They go on waiting."""
         with self._lock:
             if len(self.waiting) > 1:
                 self.waiting = [sum_by_key(self.waiting)]
             return self.waiting
 
     def take(self) -> list[tuple[Tensor, Tensor]]:
-        """What waits, and waits no longer."""
+        """Takes the waiting gradients."""
         with self._lock:
             taken, self.waiting, self._compacted = self.waiting, [], 0
         return taken
 
     def put_back(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
-        """What was taken, and could not be pushed."""
+        """Puts back gradients that were taken and could not be pushed."""
         with self._lock:
             self.waiting = pairs + self.waiting
 
@@ -139,8 +139,8 @@ class _Rows(nn.Module):
         raise NotImplementedError
 
     def look_up(self, keys: Any) -> Lookup:
-        """The rows of `keys`, which are what the module will be called with: for lookup.operation() still to pull."""
-        # A copy: who is called with these keys may change them in place meanwhile.
+        """The rows of `keys`, with which the module will be called: lookup.operation() still has to pull them."""
+        # A copy: the model may change these keys in place meanwhile.
         return Lookup(self.table, _on_cpu(self._flat(keys)).clone(), self.reads_only)
 
     def _rows(self, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -178,7 +178,7 @@ class Embedding(_Rows):
     A forward pass pulls the distinct rows in one trip to each reactor; they are a leaf tensor of the graph, so autograd, autocast,
     gradient accumulation and torch.utils.checkpoint work as ever. Optimizer.step() pushes their gradients. A row is made when
     its key is first seen in training; in evaluation and under no_grad a key without a row reads as its initial value.
-    timeout: seconds for a pull (30). Raises what Table.pull() raises, and TypeError for keys that are no whole numbers.
+    timeout: seconds for a pull (30). Raises what Table.pull() raises, and TypeError for keys that are not whole numbers.
     """
 
     def _flat(self, keys: Any) -> Tensor:

@@ -21,7 +21,7 @@ from ._keys import ragged
 from ._optimizer import DTYPES, UNGIVEN
 
 OWN = (os.path.dirname(torch.__file__), os.path.dirname(__file__))  # not where a user's source is
-SKIPPED = object()  # what comes of what could not be converted
+SKIPPED = object()  # the result of a node that could not be converted
 
 
 class ExportError(ValueError):
@@ -212,9 +212,9 @@ class _Converter:
         if out.is_constant(args, kwargs):
             return self.graph.constant(out[0])
         if kwargs.pop("out", None) is not None:
-            raise Unsupported("into a tensor that there is, by out=")
+            raise Unsupported("into an existing tensor, by out=")
         if name not in OPERATIONS:
-            raise Unsupported("a graph has no such operation, and nothing that it could be made of")
+            raise Unsupported("graphs have neither this operation nor others to build it from")
         return self.made(node.name, out, OPERATIONS[name](self.graph, out, *args, **kwargs))
 
     def made(self, hint: str, out: Pair, name: Any) -> Any:
@@ -231,7 +231,7 @@ class _Converter:
             return self.made(node.name, args[0].pair, batch_norm(self.graph, args[0].pair, args[0], mean, variance, weight, bias,
                                                                  by_batch, module.momentum, module.eps))
         if not isinstance(module, _Rows):
-            raise Unsupported("a graph has no such operation: write it by cells, of which each is made of operations that there are")
+            raise Unsupported("graphs have no such operation: write it as cells, each of operations that exist")
         rows = Rows(self.graph, self.graph.table(module.table), module.table.dim, module.table.dtype, module.frozen)
         if isinstance(module, EmbeddingBag):
             return embedding_bag(self.graph, rows, *args, mode=module.mode, include_last_offset=module.include_last_offset, **kwargs)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What PyTorch's operations are in a graph: the elementwise ones. Each function makes the nodes of one, and returns the name of its
-output, a list of names, or a Value. out: what the operation gives, of which shapes and types count."""
+"""PyTorch's elementwise operations as nodes of a graph. Each function adds the nodes of one operation, and returns the name of
+its output, a list of names, or a Value. out: what the operation returns; only its shapes and types matter."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def operation(*names: str) -> Callable[[Operation], Operation]:
 
 
 def refuse(**given: Any) -> None:
-    """Arguments that are not what is left out."""
+    """Refuses arguments that are not the defaults."""
     for name, value in given.items():
         if value not in (None, False, 0):
             raise Unsupported(f"{name}={value!r} is nothing that a graph has")
@@ -79,7 +79,7 @@ for _name, _other in (("lt", "less"), ("gt", "greater"), ("le", "less_equal"), (
 @operation("logical_not", "invert", "bitwise_not")
 def logical_not(g: GraphText, out: Pair, x: Any) -> Any:
     if out[0].dtype != torch.bool:
-        raise Unsupported("of what is no condition")
+        raise Unsupported("of a tensor that is not a condition")
     return g.node("sub", g.literal(1, "int32"), x.name)
 
 
@@ -167,7 +167,7 @@ def elu(g: GraphText, out: Pair, x: Any, alpha: float = 1.0, inplace: bool = Fal
 
 
 def softplus_of(g: GraphText, x: str, dtype: str) -> Any:
-    """log(1 + e^x), where e^x may be great."""
+    """log(1 + e^x), where e^x may be large."""
     small = g.node("exp", g.node("neg", g.node("abs", x)))
     return g.node("add", g.node("relu", x), g.node("log", g.node("add", g.literal(1, dtype), small)))
 

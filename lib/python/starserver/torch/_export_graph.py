@@ -25,7 +25,7 @@ class Unsupported(Exception):
 
 
 class Pair(tuple[Any, Any]):
-    """What something is for a batch, and for one that is twice as large."""
+    """A value for a batch, and the same value for a batch that is twice as large."""
 
     def __new__(cls, one: Any, two: Any) -> Pair:
         return super().__new__(cls, (one, two))
@@ -34,7 +34,7 @@ class Pair(tuple[Any, Any]):
         return isinstance(self[0], Tensor) or (isinstance(self[0], (tuple, list)) and any(isinstance(x, Tensor) for x in self[0]))
 
     def plain(self) -> Any:
-        """Without tensors: what it is, or a pair of sizes that are a batch's own."""
+        """If there are no tensors in it: the value, or a pair of sizes that are a batch's own."""
         one, two = self
         if isinstance(one, (tuple, list)) and len(one) == len(two):
             return tuple(Pair(a, b).plain() for a, b in zip(one, two))
@@ -101,7 +101,7 @@ class Value:
 
 
 class Feed(Value):
-    """What a batch brings; it is in the graph when it is used first. source: from a batch's arguments."""
+    """An input of a batch; it is added to the graph when it is first used. source: from a batch's arguments."""
 
     def __init__(self, graph: GraphText, name: str, pair: Pair, source: Callable[[Sequence[Any]], Any]) -> None:
         super().__init__(graph, graph.unique(name), pair)
@@ -147,7 +147,7 @@ class Parameter(Value):
 
 
 class Constant(Value):
-    """A tensor that is always the same; it is in the graph when it is used first."""
+    """A tensor that is always the same; it is added to the graph when it is first used."""
 
     def __init__(self, graph: GraphText, data: Tensor) -> None:
         super().__init__(graph, "", Pair(data, data))
@@ -177,12 +177,13 @@ class Statistic(Constant):
         return self._handle
 
     def now(self) -> str:
-        """What it is in this step, by the name of a node."""
+        """The name of the node that has its value in this step."""
         self._now = self._now or str(self.graph.node("read", self.handle))
         return self._now
 
     def move(self, batch: Any, momentum: float) -> None:
-        """By so much of the way to the batch's: a gradient of sgd at rate 1 is what is taken away, whoever else takes some away."""
+        """Moves it by this share of the way to the batch's value: sgd with rate 1 subtracts the gradient, also when other
+        workers subtract theirs."""
         away = self.graph.node("sub", self.now(), batch)
         step = self.graph.node("mul", away, self.graph.literal(momentum, self.dtype))
         self.graph.node("apply", self.handle, step)
@@ -273,7 +274,7 @@ class GraphText:
         if not re.fullmatch(r"[A-Za-z0-9_./-]{1,127}", name):
             raise Unsupported(f"the name \"{name}\": a graph has 1 to 127 letters, digits and _ . / -")
         if name in self._names:
-            raise Unsupported(f"the name \"{name}\" is there already")
+            raise Unsupported(f"the name \"{name}\" is already in use")
         self._names.add(name)
         self._handles.append(self._line(name, operation, (), attributes, DEVICE))
         return name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What PyTorch's operations are in a graph: reductions, dense algebra, embeddings and losses."""
+"""PyTorch's reductions, dense algebra, embeddings and losses as nodes of a graph."""
 from __future__ import annotations
 
 import math
@@ -168,7 +168,7 @@ def batch_norm(g: GraphText, out: Pair, x: Any, running_mean: Any = None, runnin
         if momentum is None:
             raise Unsupported("momentum=None, the mean of all batches: give a number")
         if len(running) < 2 or not all(isinstance(one, Statistic) for one in running):
-            raise Unsupported("running means that are no buffers of the model: nothing could keep them")
+            raise Unsupported("running means that are not buffers of the model: nothing could keep them")
         count, one = rows(g, x, last, size), g.literal(1, x.dtype)
         unbiased = g.node("mul", variance, g.node("div", count, g.node("max", g.node("sub", count, one), one)))
         running_mean.move(mean, float(momentum))
@@ -204,7 +204,7 @@ def functional_bag(g: GraphText, out: Pair, keys: Any, weight: Any, offsets: Any
                    include_last_offset: bool = False, padding_idx: Any = None) -> Any:
     refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     if padding_idx is not None or not isinstance(weight, Parameter):
-        raise Unsupported("padding_idx, or rows that are no parameter")
+        raise Unsupported("padding_idx, or rows that are not a parameter")
     return embedding_bag(g, Rows(g, weight.handle, weight.shape[1], weight.dtype), keys, offsets, per_sample_weights, mode=mode,
                          include_last_offset=include_last_offset)
 

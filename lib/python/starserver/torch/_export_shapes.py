@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What PyTorch's operations are in a graph: those that move elements."""
+"""PyTorch's operations that move elements, as nodes of a graph."""
 from __future__ import annotations
 
 import math

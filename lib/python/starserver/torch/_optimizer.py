@@ -21,8 +21,8 @@ from ._workers import Worker
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16"}
 POLL_S = 0.02
-# What a variable's elements are until somebody gives them values, so that a node that was restarted shows what it has lost. Float16 has
-# it, too, and it is so great that a model that computes with it is seen to be wrong.
+# A variable's elements until a worker assigns values to them: they show what a restarted node has lost. Float16 has this value
+# too, and it is so large that a model that computes with it is obviously wrong.
 UNGIVEN = -60000.0
 BLOCK = 1024  # elements of a variable that are on one node: this many, or as many whole rows (docs/libstar.rst)
 READY, STEPS = 0, 1  # elements of the variable that says how far a model is
@@ -44,7 +44,7 @@ def cluster_of(model: nn.Module) -> Cluster:
 
 
 def is_finite(gradient: Tensor) -> bool:
-    """By their sum, which takes a tenth of the time, and is finite in all cases but these and the greatest of numbers."""
+    """First by their sum, which takes a tenth of the time, and is finite unless one of them is not, or they are very large."""
     return math.isfinite(gradient.sum()) or bool(torch.isfinite(gradient).all())
 
 
@@ -63,7 +63,7 @@ class _Dense:
         return torch.empty(data.shape, dtype=data.dtype)
 
     def blocks_without_values(self, values: Any) -> Any:
-        """For each block, which one node holds: is there nothing that anybody has given it?"""
+        """For each block, which is on one node: whether no worker has assigned values to it."""
         row = math.prod(self.variable.shape[1:])
         block = BLOCK if row > BLOCK else BLOCK // row * row
         ungiven = values.reshape(-1) == UNGIVEN
@@ -80,7 +80,7 @@ class _Dense:
         return self.variable.pull_op(out=self.array(memory), dtype=DTYPES[memory.dtype])
 
     def gradient(self) -> Any:
-        """As an array of the variable's shape; None where there is none: others may have had one."""
+        """As an array of the variable's shape; None if this worker has none: others may have one."""
         gradient = self.parameter.grad
         if gradient is None:
             return None
@@ -116,11 +116,11 @@ class _Clocks:
         self._table.assign(self._own, numpy.array([[began]]), timeout=timeout)
 
     def operations(self) -> list[Operation]:
-        """Of a step: one more is done, and how many have the others done?"""
+        """The operations of a step: count it as done, and read how many the others have done."""
         return [self._table.push_op(self._own, numpy.array([[-1.0]])), self._pull]
 
     def wait(self) -> None:
-        """After the step: until the slowest worker is near enough."""
+        """After the step: waits until the slowest worker is near enough."""
         clocks = self._pull.result[:, 0]
         end = time.monotonic() + (30 if self._timeout is None else self._timeout)
         while clocks[self._rank] - (slowest := clocks[clocks > 0].min(initial=clocks[self._rank])) > self._bound:
@@ -137,8 +137,8 @@ class _Clocks:
 
 class Optimizer(torch.optim.Optimizer):
     """Trains a model on parameter servers: step() pushes the gradients of all its embeddings and dense parameters in one
-    request to each reactor, and brings the dense parameters' new values, which other workers have a part in, back into
-    the model. The servers apply each gradient exactly once.
+    request to each reactor, and copies the dense parameters' new values, to which other workers have contributed, back into the
+    model. The servers apply each gradient exactly once.
 
         optimizer = starserver.torch.Optimizer(model, dense="adam", rate=1e-3)
         loss.backward()
@@ -156,7 +156,7 @@ class Optimizer(torch.optim.Optimizer):
 
     staleness: bounds how far the `workers` (None: as the environment says) drift apart (stale synchronous parallel): after its step a
     worker waits while it is more than this many steps ahead of the slowest one that takes part; 0 is lock-step. Call finish()
-    when a worker is done, else the others wait for it until their timeout. None: nobody waits for anybody.
+    when a worker is done, else the others wait for it until their timeout. None: no worker waits.
 
     grads_to_wait: synchronous training, as by SyncReplicasOptimizer: the gradients of this many of the `workers` are one update, by their
     mean, and each step() returns when that is applied: N workers with batches of n train as one with batches of N * n. With fewer
@@ -165,7 +165,8 @@ class Optimizer(torch.optim.Optimizer):
     those workers of the round that have touched it, as in TensorFlow, and not by that of all.
 
     param_groups, for schedulers of torch.optim.lr_scheduler: one of the dense parameters, one for each table; "lr" is the rate
-    that a push brings. A rate that is left as it was made is the server's, with its schedule. global_step: steps of all workers.
+    that a push carries. A rate that is left as it was made is the server's, with its schedule. global_step: steps of all
+    workers.
     """
 
     _step_supports_amp_scaling = True  # so that torch.cuda.amp.GradScaler comes to step(), which refuses it
@@ -246,7 +247,7 @@ class Optimizer(torch.optim.Optimizer):
         self.refresh()
 
     def _give(self) -> None:
-        # The values themselves say whether there are any: what is said of them elsewhere may outlive them, or be lost alone.
+        # The values themselves show whether they were assigned: a separate record of that might outlive them, or be lost alone.
         new, parts = self._without_values(self._dense)
         self._refuse(parts)
         ready = self._is_ready()
@@ -261,7 +262,7 @@ class Optimizer(torch.optim.Optimizer):
             self._state.assign([1.0, 0.0], timeout=self.timeout)
 
     def _warn(self, text: str) -> None:
-        # A layer that is new, or a worker 0 that ended while it began, looks the same as a loss: so it is no error.
+        # A layer that is new, or a worker 0 that ended while it began, looks the same as a loss: so it is not an error.
         warnings.warn(f"model \"{self.name}\": {text}. If it has no new layers, a node was restarted and has lost what it held: go "
                       "back to a checkpoint (starctl checkpoint restore)", RuntimeWarning, stacklevel=5)
 
@@ -274,7 +275,7 @@ class Optimizer(torch.optim.Optimizer):
                 if not waiting:
                     return
             if time.monotonic() > end:
-                # Not before: worker 0's values do not come to all nodes at the same moment.
+                # Not before: worker 0's values do not reach all nodes at the same moment.
                 self._refuse(self._without_values(waiting)[1])
                 raise TimeoutError(errno.ETIMEDOUT, f"worker 0 has not given \"{self.name}\" its first values: is it running, "
                                                     "with the same name and cluster, and rank 0?")
@@ -300,7 +301,7 @@ class Optimizer(torch.optim.Optimizer):
         return bool(state[READY] == 1)
 
     def refresh(self) -> None:
-        """Brings the dense parameters' present values into the model, without a step: before an evaluation."""
+        """Copies the dense parameters' present values into the model, without a step: before an evaluation."""
         memories = [one.memory() for one in self._dense]
         state = self._state.pull_op()
         self._execute([*(one.pull(memory) for one, memory in zip(self._dense, memories)), state], memories, state)
@@ -310,7 +311,7 @@ class Optimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None, *,  # type: ignore[override]
              grad_scaler: object = None) -> float | None:
-        """Pushes all gradients and brings the dense parameters' new values back. closure: computes the loss again, and
+        """Pushes all gradients and copies the dense parameters' new values back. closure: computes the loss again, and
         its gradients; step() returns what it returns. Embeddings' gradients are used up; call zero_grad() for the
         others. After an exception it is unknown which gradients were applied: call zero_grad(), and go on with the next batch."""
         if grad_scaler is not None:
@@ -339,7 +340,7 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def _check_finite(self, gradients: Sequence[tuple[Table, list[tuple[Tensor, Tensor]]]]) -> None:
-        """The nodes refuse the rest, too, but each for itself: others would have applied their part of the step."""
+        """The nodes would refuse these too, but each on its own: others would have applied their part of the step."""
         bad = [f"row {keys[~torch.isfinite(gradient).all(1)][0]} of table \"{table.name}\"" for table, pairs in gradients
                if table.name in self._refuses for keys, gradient in pairs if not is_finite(gradient)]
         if self._dense_refuse:
@@ -370,10 +371,10 @@ class Optimizer(torch.optim.Optimizer):
         self.refresh()
 
     def _commits(self, over: Round, done: int) -> list[Operation]:
-        """What applies the sums of a round, to which so many workers have added."""
+        """The operations that apply the sums of a round, to which this many workers have added."""
         dense_rate, *rates = self._rates()
         tag, number = over.tag, over.step + 1
-        # Sums that are divided by row take no other scale.
+        # Sums that are divided by row have no other scale.
         by_table: dict[str, Any] = {"by_row": True} if over.by_row else {"scale": 1 / done}
         return [*(table.commit_op(tag, step=number, rate=rate, **by_table) for table, rate in zip(self._tables.values(), rates)),
                 *(one.variable.commit_op(tag, step=number, rate=dense_rate, scale=1 / done) for one in self._dense),
@@ -385,14 +386,15 @@ class Optimizer(torch.optim.Optimizer):
         return 0 if self._rounds is None else self._rounds.dropped
 
     def finish(self) -> None:
-        """This worker is done: nobody waits for it any more. With `staleness` or `grads_to_wait`; else it does nothing."""
+        """This worker is done: the others no longer wait for it. With `staleness` or `grads_to_wait`; else it does nothing."""
         if self._clocks is not None:
             self._clocks.finish()
         if self._rounds is not None:
             self._rounds.finish()
 
     def _rates(self) -> list[float | None]:
-        """Of the dense parameters and of each table: None while it is what they were made with, which the server has."""
+        """The rates of the dense parameters and of each table: None while a rate is what they were made with, which the server
+        has."""
         return [None if group["lr"] == made else float(group["lr"])
                 for group, made in zip(self.param_groups, self._made_with)]
 

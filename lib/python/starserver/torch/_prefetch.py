@@ -87,7 +87,7 @@ def _batches(batches: Iterator[Batch], modules: list[_Rows], depth: int, keys: K
 
 def progress(batches: Iterable[Item], total: int | None = None, text: str = "") -> Iterator[Item]:
     """The same batches, with a bar on the terminal: tqdm's where it is installed, else a line of this module's own; nothing where
-    the standard error is no terminal."""
+    standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield from batches
         return

@@ -6,12 +6,13 @@ gradients to the sums, and says that it is done; whoever completes the round com
 
 The table NAME/rounds has a row for each round, and in the row of each worker, which nobody else writes, the latest round that this worker
 has opened or joined: the greatest tag of these is the present round's. Rounds are thrown away, and made again under a greater tag, by
-a worker that begins, and by one that cannot say what became of its ticket: so who died in the middle of a step disturbs nobody for
-longer than until it is started again. The others push the gradients that they have once more; nothing was applied meanwhile.
+a worker that begins, and by one that cannot say what became of its ticket: so a worker that dies in the middle of a step delays
+the others only until it is started again. The others push their gradients once more; nothing was applied meanwhile.
 
-Several may want to end a round at once, the one by a commit, the other by throwing it away. It is decided in one place, the reactor that
+Several workers may want to end a round at once, one by a commit, another by throwing it away. This is decided in one place, the
+reactor that
 has the round's row: OPENED of that row is in the sums of NAME/rounds itself, which are committed or thrown away before all others. The
-first one decides; the others see in the row which of both it was, and do the same with all other sums. Nodes commit a tag once.
+first one decides; the others read the decision in the row, and do the same with all other sums. Nodes commit a tag once.
 """
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from .. import Cluster, Operation, StarError, Table, TimeoutError, Variable
 TAG, STEP, STATE, SINCE = range(4)  # of a worker's row
 TAKES_PART, ENDED, BY_ROW = 1, 2, 4  # STATE: one of the first two, or 0: has not begun; and BY_ROW, of the round
 TICKETS, DONE, OPENED = range(3)  # of a round's row
-HELP_S = 0.1  # a round that is complete for so long is ended by somebody else than who has completed it
+HELP_S = 0.1  # a round that has been complete for this long is ended by another worker than the one that completed it
 KEPT = 64  # rows of rounds
 WAIT_S = 0.0005, 0.01
 
@@ -53,7 +54,7 @@ def _minus(place: int, value: float = 1.0) -> Any:
 
 
 class Rounds:
-    """commits: of a round, the operations that apply its sums, as their mean by so many workers; wait_for: this many gradients
+    """commits: of a round, the operations that apply its sums, as the mean of this many workers; wait_for: this many gradients
     are one update, of those workers that have not ended; by_row: of the rounds that this worker opens."""
 
     def __init__(self, cluster: Cluster, name: str, rank: int, workers: int, wait_for: int, by_row: bool,
@@ -89,7 +90,7 @@ class Rounds:
         self._round = opened
 
     def _open(self, opened: Round) -> None:
-        """Says that there is the round, whose sums are open."""
+        """Announces the round, whose sums are open."""
         self._table.push([opened.tag], _minus(OPENED), tag=opened.tag, timeout=self._timeout)
         self._publish(opened)
 
@@ -135,7 +136,7 @@ class Rounds:
             except StarError as error:
                 if not _is_over(error):
                     raise
-        # No earlier round is decided any more: this is the last that was.
+        # Earlier rounds can no longer be decided: this is the last one that was.
         present, rows, _ = self._look(0)
         row = self._table.pull([present.tag], read_only=True, timeout=self._timeout)[0]
         step = present.step
@@ -143,7 +144,7 @@ class Rounds:
             self._apply(present, int(row[DONE]))
             step += 1
         step = max(step, self._round.step)  # there may have been steps of another kind of training
-        # All that there were have ended: it is another run of the job, whose workers may not have begun yet.
+        # All workers of the last run have ended: this is another run of the job, whose workers may not have begun yet.
         since = present.since if (rows[:, STATE] % BY_ROW == TAKES_PART).any() else tag
         opened = Round(tag, step, since, self._by_row)
         try:
@@ -153,7 +154,8 @@ class Rounds:
         except StarError as error:
             if not _is_over(error):
                 raise
-            # Somebody has begun another one, which all will follow, and this worker too, where that says that it takes part.
+            # Another worker has opened another round, which all will follow; so will this worker, if its row says that it takes
+            # part.
             self._publish(opened)
         self._spoilt = False
 
@@ -195,7 +197,7 @@ class Rounds:
         return self._wait(mine, counts, end)
 
     def _wait(self, mine: Round, counts: bool, end: float) -> bool:
-        """Until there is another round. Whether that is of a later step."""
+        """Waits until there is another round. Returns whether it is of a later step."""
         pause, complete_s = WAIT_S[0], None
         while True:
             present, rows, row = self._look(mine.tag)
@@ -220,5 +222,5 @@ class Rounds:
                                                 "died is to be started again")
 
     def finish(self) -> None:
-        """Nobody waits for this worker any more."""
+        """The others no longer wait for this worker."""
         self._publish(self._look(0)[0], ENDED)

@@ -54,7 +54,7 @@ def load_frozen(model: nn.Module, directory: str | os.PathLike[str], *, cache_ro
         raise ValueError(f"{folder / 'model.json'} is not what freeze() writes: {error!r}") from None
     if not known or found["embeddings"] != _names(model):
         raise ValueError(f"{folder} has another model: its embeddings are {found['embeddings']}, and not {_names(model)}")
-    # A file of pickles may call anything, unless it is told to have nothing but tensors.
+    # Loading a pickle file may call any function, unless it is restricted to tensors.
     model.load_state_dict(torch.load(folder / "dense.pt", map_location="cpu", weights_only=True))
     model.requires_grad_(False).eval()
     for module in model.modules():

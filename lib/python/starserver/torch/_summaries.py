@@ -69,7 +69,7 @@ class Summaries:
             summaries.write(optimizer.global_step, loss=loss.item())
 
     Of several workers one writes (worker.is_chief), or each has a directory of its own. Raises OSError where the file cannot be
-    written; what is in it is whole all the same.
+    written; what was written before stays intact.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:

@@ -53,7 +53,7 @@ class Worker:
             return cls(index, size, ps)
         if kind == "worker" and 0 <= index < workers:
             return cls(len(chiefs) + index, size, ps)
-        raise ValueError(f"TF_CONFIG says that this is task {index} of type \"{kind}\", which is no worker of its cluster")
+        raise ValueError(f"TF_CONFIG says that this is task {index} of type \"{kind}\", which is not a worker of its cluster")
 
     def connect(self, timeout: float | None = None) -> starserver.Cluster:
         """starserver.connect() to the job's PS tasks."""

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "app/starctl/cluster.h"
+#include "app/starctl/cluster_nodes.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the kernels' files share: the functions of the table (kernel.c), and small helpers. Pure functions, apart from
  * errors. */
-#ifndef EXEC_KERNELS_H
-#define EXEC_KERNELS_H
+#ifndef EXEC_KERNEL_INTERNAL_H
+#define EXEC_KERNEL_INTERNAL_H
 
 #include <errno.h>
 #include <math.h>

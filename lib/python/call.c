@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls: blocking ones, which Ctrl-C interrupts, and asynchronous ones. The latter are flights: libstar's I/O thread
- * marks a flight as landed, and the thread in completions() releases its buffers and passes its future on. So no I/O
- * thread ever waits for the GIL.
+ * Calls: blocking ones, which Ctrl-C interrupts, and asynchronous ones. libstar's I/O thread marks an
+ * asynchronous call as completed; the thread in completions() then releases its buffers and passes its future on. So no
+ * I/O thread ever waits for the GIL.
  */
 #include "native.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-struct flight {
-	struct flight *next;
+struct call {
+	struct call *next;
 	struct py_cluster *cluster; /* a reference, as are its future and its buffers */
 	PyObject *future;
 	struct ops ops;
 	struct star_request *request;
-	bool started, done; /* both: it has landed. Protected by the cluster's lock */
+	bool started, done; /* both: it has completed. Protected by the cluster's lock */
 	struct star_error err;
 };
 
@@ -33,8 +33,8 @@ static int ask_python(void *arg)
 	return rc;
 }
 
-bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
-		       unsigned long long deadline_us)
+bool native_call_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
+		     unsigned long long deadline_us)
 {
 	struct star_error err = { 0 };
 	struct ops ops;
@@ -81,169 +81,169 @@ bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_v
 	return rc >= 0;
 }
 
-PyObject *native_flight_execute(PyObject *self, PyObject *args)
+PyObject *native_call_execute(PyObject *self, PyObject *args)
 {
 	unsigned long long deadline_us;
 	PyObject *list;
 
 	if (!PyArg_ParseTuple(args, "OK", &list, &deadline_us) ||
-	    !native_flight_run((struct py_cluster *)self, list, NULL, deadline_us))
+	    !native_call_run((struct py_cluster *)self, list, NULL, deadline_us))
 		return NULL;
 	return Py_NewRef(Py_None);
 }
 
 /* Called with the cluster's lock held. */
-static void land_flight(struct flight *flight)
+static void complete_call(struct call *call)
 {
-	struct py_cluster *cluster = flight->cluster;
+	struct py_cluster *cluster = call->cluster;
 
-	flight->next = NULL;
-	*cluster->landed_end = flight;
-	cluster->landed_end = &flight->next;
+	call->next = NULL;
+	*cluster->completed_end = call;
+	cluster->completed_end = &call->next;
 	pthread_cond_broadcast(&cluster->changed);
 }
 
-/* Called on an I/O thread, without the GIL. The flight's reference keeps the cluster alive. */
+/* Called on an I/O thread, without the GIL. The call's reference keeps the cluster alive. */
 static void on_done(void *arg, int status, const struct star_error *err)
 {
-	struct flight *flight = arg;
-	struct py_cluster *cluster = flight->cluster;
+	struct call *call = arg;
+	struct py_cluster *cluster = call->cluster;
 
 	pthread_mutex_lock(&cluster->lock);
 	if (status < 0)
-		flight->err = *err;
-	flight->done = true;
-	if (flight->started)
-		land_flight(flight);
+		call->err = *err;
+	call->done = true;
+	if (call->started)
+		complete_call(call);
 	pthread_mutex_unlock(&cluster->lock);
 }
 
 /* Called with the GIL. */
-static void flight_free(struct flight *flight)
+static void call_free(struct call *call)
 {
-	native_ops_release(&flight->ops);
-	Py_DECREF(flight->future);
-	Py_DECREF((PyObject *)flight->cluster);
-	free(flight);
+	native_ops_release(&call->ops);
+	Py_DECREF(call->future);
+	Py_DECREF((PyObject *)call->cluster);
+	free(call);
 }
 
-/* False with an exception; the flight is freed. */
-static bool start_flight(struct flight *flight, uint64_t deadline_us)
+/* False with an exception; the call is freed. */
+static bool start_call(struct call *call, uint64_t deadline_us)
 {
-	struct py_cluster *cluster = flight->cluster;
+	struct py_cluster *cluster = call->cluster;
 	struct star_error err = { 0 };
 	struct star_request *request;
 
 	Py_BEGIN_ALLOW_THREADS;
 	pthread_mutex_lock(&cluster->lock);
-	cluster->flying++;
+	cluster->in_flight++;
 	pthread_mutex_unlock(&cluster->lock);
-	request = star_execute_async(cluster->handle, flight->ops.list, flight->ops.count, deadline_us, on_done, flight,
-				     &err);
+	request =
+		star_execute_async(cluster->handle, call->ops.list, call->ops.count, deadline_us, on_done, call, &err);
 	pthread_mutex_lock(&cluster->lock);
 	if (!request) {
-		cluster->flying--;
+		cluster->in_flight--;
 		pthread_cond_broadcast(&cluster->changed);
 	} else {
-		flight->request = request;
-		flight->started = true;
-		if (flight->done)
-			land_flight(flight);
+		call->request = request;
+		call->started = true;
+		if (call->done)
+			complete_call(call);
 	}
 	pthread_mutex_unlock(&cluster->lock);
 	Py_END_ALLOW_THREADS;
 	if (request)
 		return true;
-	flight_free(flight);
+	call_free(call);
 	native_raise(&err);
 	return false;
 }
 
-PyObject *native_flight_execute_async(PyObject *self, PyObject *args)
+PyObject *native_call_execute_async(PyObject *self, PyObject *args)
 {
 	struct py_cluster *cluster = (struct py_cluster *)self;
 	unsigned long long deadline_us;
-	struct flight *flight;
+	struct call *call;
 	PyObject *list, *future;
 	bool good;
 
 	if (!PyArg_ParseTuple(args, "OKO", &list, &deadline_us, &future) || !native_cluster_enter(cluster))
 		return NULL;
-	flight = calloc(1, sizeof(*flight));
-	if (!flight || !native_ops_fill(&flight->ops, cluster, list)) {
-		if (!flight)
+	call = calloc(1, sizeof(*call));
+	if (!call || !native_ops_fill(&call->ops, cluster, list)) {
+		if (!call)
 			PyErr_NoMemory();
-		free(flight);
+		free(call);
 		native_cluster_leave(cluster);
 		return NULL;
 	}
-	flight->cluster = (struct py_cluster *)Py_NewRef(self);
-	flight->future = Py_NewRef(future);
-	good = start_flight(flight, deadline_us);
+	call->cluster = (struct py_cluster *)Py_NewRef(self);
+	call->future = Py_NewRef(future);
+	good = start_call(call, deadline_us);
 	native_cluster_leave(cluster);
 	return good ? Py_NewRef(Py_None) : NULL;
 }
 
-/* Frees the request, unless star_close does. The flight has landed, so this does not wait for a reply. */
-static void end_request(struct flight *flight)
+/* Frees the request, unless star_close does. The call has completed, so this does not wait for a reply. */
+static void end_request(struct call *call)
 {
-	struct py_cluster *cluster = flight->cluster;
+	struct py_cluster *cluster = call->cluster;
 
 	if (cluster->closed)
 		return;
 	cluster->users++;
 	Py_INCREF((PyObject *)cluster);
 	Py_BEGIN_ALLOW_THREADS;
-	star_request_wait(flight->request, NULL);
+	star_request_wait(call->request, NULL);
 	Py_END_ALLOW_THREADS;
 	native_cluster_leave(cluster);
 }
 
 /* Returns a list of (future, exception or None) as soon as there is one; None: the cluster is closed, and nothing is in
  * flight. */
-PyObject *native_flight_completions(PyObject *self, PyObject *none)
+PyObject *native_call_completions(PyObject *self, PyObject *none)
 {
 	struct py_cluster *cluster = (struct py_cluster *)self;
-	struct flight *landed, *flight;
+	struct call *completed, *call;
 	PyObject *list = NULL;
 
 	Py_BEGIN_ALLOW_THREADS;
 	pthread_mutex_lock(&cluster->lock);
-	while (!cluster->landed && (cluster->flying || !cluster->grounded))
+	while (!cluster->completed && (cluster->in_flight || !cluster->handle_closed))
 		pthread_cond_wait(&cluster->changed, &cluster->lock);
-	landed = cluster->landed;
-	cluster->landed = NULL;
-	cluster->landed_end = &cluster->landed;
-	for (flight = landed; flight; flight = flight->next)
-		cluster->flying--;
+	completed = cluster->completed;
+	cluster->completed = NULL;
+	cluster->completed_end = &cluster->completed;
+	for (call = completed; call; call = call->next)
+		cluster->in_flight--;
 	pthread_mutex_unlock(&cluster->lock);
 	Py_END_ALLOW_THREADS;
-	if (!landed)
+	if (!completed)
 		Py_RETURN_NONE;
 	list = PyList_New(0);
-	while ((flight = landed)) {
+	while ((call = completed)) {
 		PyObject *exception = Py_NewRef(Py_None), *pair;
 
-		landed = flight->next;
-		end_request(flight);
-		if (flight->err.code) {
+		completed = call->next;
+		end_request(call);
+		if (call->err.code) {
 			Py_DECREF(exception);
-			exception = native_exception(flight->err.code, flight->err.text);
+			exception = native_exception(call->err.code, call->err.text);
 		}
-		pair = exception ? PyTuple_Pack(2, flight->future, exception) : NULL;
+		pair = exception ? PyTuple_Pack(2, call->future, exception) : NULL;
 		if (list && (!pair || PyList_Append(list, pair) < 0))
 			Py_CLEAR(list);
 		Py_XDECREF(pair);
 		Py_XDECREF(exception);
-		flight_free(flight);
+		call_free(call);
 	}
 	return list;
 }
 
-void native_flight_wake(struct py_cluster *cluster)
+void native_call_wake(struct py_cluster *cluster)
 {
 	pthread_mutex_lock(&cluster->lock);
-	cluster->grounded = true;
+	cluster->handle_closed = true;
 	pthread_cond_broadcast(&cluster->changed);
 	pthread_mutex_unlock(&cluster->lock);
 }

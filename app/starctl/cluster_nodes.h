@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries all nodes of a running cluster, one after the other. Single-threaded. */
-#ifndef STARCTL_CLUSTER_H
-#define STARCTL_CLUSTER_H
+#ifndef STARCTL_CLUSTER_NODES_H
+#define STARCTL_CLUSTER_NODES_H
 
 #include "app/starctl/starctl.h"
 #include "jsonrpc/jsonrpc.h"
