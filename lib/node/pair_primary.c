@@ -42,8 +42,8 @@ struct sender {
 	size_t catalogue_bytes, catalogue_at;
 	bool claimed; /* the standby has everything, and etcd is asked to record that */
 	bool whole, leased, bye, end_sent;
-	bool covered; /* the standby has everything that replies have reported */
-	bool paired;  /* it has answered that it knows of the lease, so it can take over */
+	bool covered;	    /* the standby has everything that replies have reported */
+	bool paired;	    /* it has answered that it knows of the lease, so it can take over */
 	uint64_t leased_ns; /* the first ping that told it of the lease; 0: none has yet */
 	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
 	uint64_t begun_us;   /* when the standby joined */
