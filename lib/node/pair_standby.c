@@ -28,7 +28,6 @@ enum {
 	PROMOTE_US = 60000000,
 	READS_MAX = 64, /* before it acknowledges */
 	ANSWER_US = 1000000,
-	CLAIM_TRIES = 3,
 };
 
 struct follower {
@@ -311,17 +310,6 @@ static void hear_out(struct follower *f, const struct node_pair_promotion *promo
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Completes its claim, as the last step before it serves. Until here the primary, if it still lives, may serve again:
- * it has everything, too. */
-static int make_good(struct node_pair *p, uint64_t *generation, struct star_error *err)
-{
-	int rc = -EAGAIN;
-
-	for (unsigned i = 0; i < CLAIM_TRIES && rc == -EAGAIN; i++)
-		rc = node_pair_register_ask(p, PAIR_CLAIM_SERVES, generation, NULL, err);
-	return rc;
-}
-
 static int take_place(struct follower *f, const struct node_pair_promotion *promotion, struct star_error *err)
 {
 	struct node_pair *p = f->p;
@@ -332,7 +320,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 
 	hear_out(f, promotion);
 	/* What the primary had requested before it stopped may be written meanwhile. */
-	for (unsigned i = 0; i < CLAIM_TRIES && (i == 0 || (rc == -EAGAIN && promotion->deposed)); i++)
+	for (unsigned i = 0; i < NODE_PAIR_CLAIM_TRIES && (i == 0 || (rc == -EAGAIN && promotion->deposed)); i++)
 		rc = node_pair_register_ask(p,
 					    promotion->deposed ? PAIR_CLAIM_AGREED
 					    : promotion->found ? PAIR_CLAIM_FOUND
@@ -360,7 +348,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 		began = control_pair_look(p->control, &passed_over);
 		node_journal_passes_over(node, began, passed_over);
 	}
-	rc = make_good(p, &generation, err);
+	rc = node_pair_register_make_good(p, &generation, err);
 	if (rc < 0)
 		return rc;
 	node_pair_is(p, PAIR_PROMOTING, NODE_PAIR_BEGINS, "it is about to serve");
