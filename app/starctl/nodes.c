@@ -41,6 +41,23 @@ json_t *cluster_ask_leader(struct jsonrpc_client **client, struct star_error *er
 	return status;
 }
 
+/* Of the shard with the most, as in a checkpoint: a node that starts from one gives each shard this many. */
+static void note_shards(struct row_node *node, const json_t *shards)
+{
+	const json_t *shard;
+	size_t i;
+
+	json_array_foreach(shards, i, shard)
+	{
+		const uint64_t pushes = (uint64_t)json_integer_value(json_object_get(shard, "pushes"));
+		const uint64_t removed = (uint64_t)json_integer_value(json_object_get(shard, "deleted")) +
+					 (uint64_t)json_integer_value(json_object_get(shard, "evicted"));
+
+		node->pushes = pushes > node->pushes ? pushes : node->pushes;
+		node->removed = removed > node->removed ? removed : node->removed;
+	}
+}
+
 /* Sets the node's figures of the table; *definition, unless it is NULL, gets a new reference. */
 static int note_table(struct row_node *node, const char *name, json_t **definition, struct star_error *err)
 {
@@ -49,9 +66,7 @@ static int note_table(struct row_node *node, const char *name, json_t **definiti
 	if (!object)
 		return err->code;
 	node->rows = (uint64_t)json_integer_value(json_object_get(stats, "rows"));
-	node->pushes = (uint64_t)json_integer_value(json_object_get(stats, "pushes"));
-	node->removed = (uint64_t)json_integer_value(json_object_get(stats, "deleted")) +
-			(uint64_t)json_integer_value(json_object_get(stats, "evicted"));
+	note_shards(node, json_object_get(stats, "reactors"));
 	/* Nodes of an earlier version do not report it. */
 	if (!jsonrpc_member_to_u64(json_object_get(stats, "step"), &node->step))
 		node->step = 0;

@@ -67,7 +67,7 @@ static void csv_header(struct row_writer *w)
 	fputc('\n', w->out[0]);
 }
 
-/* Written as for a complete checkpoint; figures are the maximum over the nodes, as far as known. */
+/* Written as for a complete checkpoint; figures are the maximum over the shards, as far as known. */
 static void first_line(struct row_writer *w)
 {
 	struct checkpoint_table figures = { 0 };

@@ -14,7 +14,8 @@
 struct row_node {
 	struct jsonrpc_client *client;
 	uint32_t reactors;
-	uint64_t rows, pushes, removed, step; /* the table's figures on this node */
+	uint64_t rows, step;	  /* the table's figures on this node, ... */
+	uint64_t pushes, removed; /* ... and those of the shard with the most */
 };
 
 struct row_source {

@@ -183,8 +183,14 @@ void node_pair_hang_up(struct node_pair *p);
 
 /* pair_primary.c: serves until it stops or is deposed. */
 void node_pair_primary(struct node_pair *p);
+/* pair_alone.c. Until when reactors may change something (0: without a lease); whether replies wait for a standby. */
+void node_pair_set_lease(struct node_pair *p, uint64_t until_ns);
+void node_pair_set_waits(struct node_pair *p, bool waits);
+bool node_pair_has_joined(struct node_pair *p); /* a standby waits to be served */
 /* Serves without a standby from now on, unless it is deposed. */
 void node_pair_go_alone(struct node_pair *p, const char *why);
+/* The same, but of a standby that had everything: as soon as that one certainly does not take over. */
+void node_pair_lose_standby(struct node_pair *p, bool had_all, const char *why);
 /* pair_hold.c: this node has closed for the other one, and keeps its state until that one says that it serves, or
  * serves again itself. Returns then, or when it stops. */
 void node_pair_hold(struct node_pair *p);

@@ -21,7 +21,6 @@ enum {
 	SILENT_MS = 10000, /* a standby that loads a snapshot may be slow */
 	CLOSE_MS = 6000,   /* for requests in progress, when the standby takes over */
 	SNAPSHOT_MS = 50,  /* between attempts to begin one: a checkpoint may be in progress */
-	ASK_MS = 300,	   /* for the answer of a standby that is gone */
 	IDLE_MS = 200,
 	FIGURES_US = 10000,
 	QUEUES_US = 200000, /* between two catalogues that differ only in work queues */
@@ -42,7 +41,9 @@ struct sender {
 	size_t catalogue_bytes, catalogue_at;
 	bool claimed; /* the standby has everything, and etcd is asked to record that */
 	bool whole, leased, bye, end_sent;
-	bool covered; /* the standby has everything that replies have reported */
+	bool covered;	    /* the standby has everything that replies have reported */
+	bool paired;	    /* it has answered that it knows of the lease, so it can take over */
+	uint64_t leased_ns; /* the first ping that told it of the lease; 0: none has yet */
 	uint64_t ping_ns, pinged_us, heard_us, tried_us, figures_us;
 	uint64_t begun_us;   /* when the standby joined */
 	uint64_t closing_us; /* since when the node has closed for the standby; 0: it has not */
@@ -66,52 +67,12 @@ static uint64_t published(const struct node_pair *p, unsigned reactor)
 	return __atomic_load_n(&p->rings[reactor]->published, __ATOMIC_ACQUIRE);
 }
 
-static void set_lease(struct node_pair *p, uint64_t until_ns)
-{
-	for (unsigned i = 0; i < p->node->shards_count; i++)
-		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
-}
-
-static void set_waits(struct node_pair *p, bool waits)
-{
-	pthread_mutex_lock(&p->lock);
-	p->waits = waits;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-}
-
 static void set_catalogue_there(struct node_pair *p, uint64_t version)
 {
 	pthread_mutex_lock(&p->lock);
 	p->catalogue_there = version;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
-}
-
-/* Either this node goes on alone, or the standby replaces it: whatever comes first. */
-static bool is_alone(struct node_pair *p)
-{
-	bool alone;
-
-	pthread_mutex_lock(&p->lock);
-	alone = !p->deposed_by && !p->stopping && !p->again;
-	if (alone)
-		p->state = NODE_PAIR_SOLO;
-	pthread_mutex_unlock(&p->lock);
-	return alone;
-}
-
-void node_pair_go_alone(struct node_pair *p, const char *why)
-{
-	if (!is_alone(p))
-		return;
-	set_lease(p, 0);
-	set_waits(p, false);
-	node_pair_tell(p, NODE_PAIR_DETACH);
-	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_SOLO, why);
-	/* It may have gone on by the standby's own word; etcd is told when possible. */
-	node_pair_register_want(p, PAIR_CLAIM_KEEPS);
-	log_warn("the primary serves without a standby: %s", why);
 }
 
 /* ---- frames ---- */
@@ -141,6 +102,8 @@ static bool put_ping(struct sender *s)
 		return false;
 	s->pinged_us = now_us;
 	s->ping_ns = clock_ns();
+	if (s->leased && !s->leased_ns)
+		s->leased_ns = s->ping_ns;
 	put(s, PAIR_PING, s->leased, s->ping_ns, NULL, 0);
 	return true;
 }
@@ -297,11 +260,10 @@ static void note_whole(struct sender *s)
 	if (s->whole || !s->claimed || node_pair_register_wanted(s->p, 0, NULL) < 0)
 		return;
 	s->whole = true;
-	log_info("the standby at %s is up to date, and follows", h->control);
 	if (control_pair_standby(s->p->control, h->data_host, (uint16_t)h->data_port, h->control, &err) < 0)
 		log_warn("workers are not told of the standby: %s", err.text);
 	if (s->p->node->config->standby_durability != CONFIG_DURABILITY_ASYNC) {
-		set_waits(s->p, true);
+		node_pair_set_waits(s->p, true);
 		s->version_gated = control_pair_version(s->p->control);
 		node_pair_tell(s->p, NODE_PAIR_GATE);
 	}
@@ -316,7 +278,27 @@ static void look_covered(struct sender *s)
 	s->covered = s->p->node->config->standby_durability == CONFIG_DURABILITY_ASYNC ||
 		     (s->version_there >= s->version_gated && node_pair_tell(s->p, NODE_PAIR_COVERED));
 	if (s->covered)
+		s->pinged_us = 0; /* now: the sooner the lease begins, the sooner the standby can take over */
+}
+
+static void take_pong(struct sender *s, uint64_t position)
+{
+	if (s->version_ns && position > s->version_ns && s->version_there != s->version) {
+		s->version_there = s->version;
+		set_catalogue_there(s->p, s->version);
+	}
+	if (!s->covered || !position)
+		return;
+	node_pair_set_lease(s->p, position + s->p->node->config->standby_lease_ms * UINT64_C(1000000));
+	if (!s->leased)
+		s->pinged_us = 0;
+	s->leased = true;
+	/* Not before: until the standby knows of the lease it does not take over, and this node has the only copy. */
+	if (!s->paired && s->leased_ns && position >= s->leased_ns) {
+		s->paired = true;
+		log_info("the standby at %s is up to date, and follows", s->p->joins.control);
 		node_pair_is(s->p, PAIR_PRIMARY, NODE_PAIR_PAIRED, "");
+	}
 }
 
 static int take_frame(struct sender *s, struct star_error *err)
@@ -336,14 +318,7 @@ static int take_frame(struct sender *s, struct star_error *err)
 	case PAIR_PONG:
 		if (f->position > s->ping_ns)
 			return star_error_set(err, -EBADMSG, "it answers a ping that was not sent");
-		if (s->version_ns && f->position > s->version_ns && s->version_there != s->version) {
-			s->version_there = s->version;
-			set_catalogue_there(p, s->version);
-		}
-		if (s->covered && f->position) {
-			set_lease(p, f->position + p->node->config->standby_lease_ms * UINT64_C(1000000));
-			s->leased = true;
-		}
+		take_pong(s, f->position);
 		return 0;
 	case PAIR_WHOLE:
 		claim_pair(s);
@@ -585,69 +560,14 @@ static void serve_standby(struct sender *s, struct star_error *err)
 			node_snapshot_end(&p->node->shards[i], &p->snapshots[i], false);
 }
 
-/* ---- when it is gone ---- */
-
-/* Whether the standby certainly cannot take over, and has not: it answers that it lacks something; or no process is
- * there, and the lease has not ended, so that none can have been promoted that has died since. What looks like a
- * missing process may be a network problem: with etcd, only the standby's own word counts. */
-static bool is_harmless(struct node_pair *p, struct star_error *err)
-{
-	struct pair_hello hello = node_pair_hello(p, PAIR_ASK);
-	struct pair_answer answer;
-	const int rc = node_pair_ask(p, &hello, ASK_MS, &answer, NULL, err);
-
-	if (rc == 0 && answer.role == PAIR_PRIMARY && answer.generation > hello.generation)
-		node_pair_yield(p, answer.generation);
-	if (rc == 0)
-		return answer.role == PAIR_STANDBY && !answer.whole;
-	return rc == -ECONNREFUSED && !node_pair_has_register(p) &&
-	       clock_ns() < __atomic_load_n(&p->rings[0]->lease_ns, __ATOMIC_RELAXED);
-}
-
-static bool has_joined(struct node_pair *p)
-{
-	bool joined;
-
-	pthread_mutex_lock(&p->lock);
-	joined = p->joined != NULL;
-	pthread_mutex_unlock(&p->lock);
-	return joined;
-}
-
-/*
- * Whether the primary may go on without having reached its standby: etcd allows it in time, or the configuration does.
- */
-static bool may_be_alone(struct node_pair *p, uint64_t lost_us)
-{
-	const uint64_t alone_us = p->node->config->standby_alone_s * UINT64_C(1000000);
-
-	if (node_pair_has_register(p))
-		return node_pair_register_wanted(p, IDLE_MS, NULL) == 0;
-	return alone_us && clock_us() - lost_us > alone_us;
-}
-
-static void lose_standby(struct node_pair *p, bool had_all, const char *why)
-{
-	const uint64_t lost_us = clock_us();
-	struct star_error err = { 0 };
-
-	node_pair_is(p, PAIR_PRIMARY, NODE_PAIR_LOST, why);
-	if (had_all)
-		node_pair_register_want(p, PAIR_CLAIM_ALONE);
-	while (had_all && !node_pair_stops(p) && !node_pair_deposed_by(p)) {
-		if (may_be_alone(p, lost_us) || has_joined(p) || is_harmless(p, &err))
-			break;
-		node_pair_pause(p, IDLE_MS);
-	}
-	node_pair_go_alone(p, why);
-}
+/* ---- one standby after the other ---- */
 
 /* A standby that has connected; NULL: none has for a while. */
 static struct pair_link *next_standby(struct node_pair *p)
 {
 	struct pair_link *link;
 
-	if (!has_joined(p))
+	if (!node_pair_has_joined(p))
 		node_pair_pause(p, IDLE_MS);
 	pthread_mutex_lock(&p->lock);
 	link = p->joined;
@@ -678,7 +598,7 @@ void node_pair_primary(struct node_pair *p)
 				char why[sizeof(p->why)];
 
 				node_pair_say_why(p, s->begun_us, "the standby is gone: ", err.text, why, sizeof(why));
-				lose_standby(p, s->whole && !s->bye, why);
+				node_pair_lose_standby(p, s->whole && !s->bye, why);
 			}
 		}
 		if (node_pair_deposed_by(p) && !node_pair_stops(p)) {

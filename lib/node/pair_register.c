@@ -482,3 +482,12 @@ void node_pair_register_close(struct node_pair *p)
 	free(p->reg);
 	p->reg = NULL;
 }
+
+int node_pair_register_make_good(struct node_pair *p, uint64_t *generation, struct star_error *err)
+{
+	int rc = -EAGAIN;
+
+	for (unsigned i = 0; i < NODE_PAIR_CLAIM_TRIES && rc == -EAGAIN; i++)
+		rc = node_pair_register_ask(p, PAIR_CLAIM_SERVES, generation, NULL, err);
+	return rc;
+}

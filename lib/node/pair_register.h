@@ -12,6 +12,8 @@
 
 struct node_pair_register;
 
+enum { NODE_PAIR_CLAIM_TRIES = 3 }; /* if the register changes meanwhile */
+
 /* Called by node_pair_begin before the pair's thread starts, and by node_pair_end and node_pair_close after it has
  * ended. */
 int node_pair_register_begin(struct node_pair *p, struct star_error *err);
@@ -30,6 +32,9 @@ uint32_t node_pair_register_mark(const struct config *config);
  */
 int node_pair_register_ask(struct node_pair *p, enum pair_claim claim, uint64_t *generation, struct pair_entry *entry,
 			   struct star_error *err);
+/* Completes a claim, as the last step before this node serves. Until here the primary, if it still lives, may serve
+ * again: it has everything, too. */
+int node_pair_register_make_good(struct node_pair *p, uint64_t *generation, struct star_error *err);
 /* Repeats the claim in the background until etcd has answered, or another claim replaces it. */
 void node_pair_register_want(struct node_pair *p, enum pair_claim claim);
 /* Whether that claim was granted; waits for at most `ms`. 0, or -EINPROGRESS with the reason. */

@@ -28,7 +28,6 @@ enum {
 	PROMOTE_US = 60000000,
 	READS_MAX = 64, /* before it acknowledges */
 	ANSWER_US = 1000000,
-	CLAIM_TRIES = 3,
 };
 
 struct follower {
@@ -164,7 +163,6 @@ static void note_figures(struct follower *f)
 	pthread_mutex_unlock(&f->p->lock);
 }
 
-/* It has everything, and may take over once the primary makes changes only under a lease. */
 static int note_whole(struct follower *f, struct star_error *err)
 {
 	int rc = 0;
@@ -175,16 +173,21 @@ static int note_whole(struct follower *f, struct star_error *err)
 		if (rc == 0 && say_frame(f, PAIR_WHOLE, 0, 0) < 0)
 			rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	}
-	if (rc == 0 && f->whole_said && !f->leased && pair_receiver_leased(f->receiver)) {
-		f->leased = true;
-		pthread_mutex_lock(&f->p->lock);
-		f->p->promotable = true;
-		pthread_mutex_unlock(&f->p->lock);
-		node_pair_is(f->p, PAIR_STANDBY, NODE_PAIR_PAIRED, "");
-		control_pair_waits(f->p->control, "a standby, up to date with its primary");
-		log_info("the standby is up to date: %" PRIu64 " rows were received", node_apply_rows(f->apply));
-	}
 	return rc;
+}
+
+/* It has everything, and may take over, as the primary makes changes only under a lease. */
+static void note_leased(struct follower *f)
+{
+	if (f->leased || !f->whole_said || !pair_receiver_leased(f->receiver))
+		return;
+	f->leased = true;
+	pthread_mutex_lock(&f->p->lock);
+	f->p->promotable = true;
+	pthread_mutex_unlock(&f->p->lock);
+	node_pair_is(f->p, PAIR_STANDBY, NODE_PAIR_PAIRED, "");
+	control_pair_waits(f->p->control, "a standby, up to date with its primary");
+	log_info("the standby is up to date: %" PRIu64 " rows were received", node_apply_rows(f->apply));
 }
 
 /* Reads some of what has arrived. 0, or a negative errno: the connection is useless. */
@@ -211,6 +214,8 @@ static int receive(struct follower *f, struct star_error *err)
 		rc = node_apply_send(f->apply, err);
 		f->cannot |= rc < 0;
 	}
+	if (rc == 0)
+		note_leased(f); /* before the primary hears so: from then on it says that the two are a pair */
 	if (rc == 0 && acknowledge(f) < 0)
 		rc = star_error_set(err, -ECONNRESET, "the connection has broken");
 	note_figures(f);
@@ -305,17 +310,6 @@ static void hear_out(struct follower *f, const struct node_pair_promotion *promo
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Completes its claim, as the last step before it serves. Until here the primary, if it still lives, may serve again:
- * it has everything, too. */
-static int make_good(struct node_pair *p, uint64_t *generation, struct star_error *err)
-{
-	int rc = -EAGAIN;
-
-	for (unsigned i = 0; i < CLAIM_TRIES && rc == -EAGAIN; i++)
-		rc = node_pair_register_ask(p, PAIR_CLAIM_SERVES, generation, NULL, err);
-	return rc;
-}
-
 static int take_place(struct follower *f, const struct node_pair_promotion *promotion, struct star_error *err)
 {
 	struct node_pair *p = f->p;
@@ -326,7 +320,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 
 	hear_out(f, promotion);
 	/* What the primary had requested before it stopped may be written meanwhile. */
-	for (unsigned i = 0; i < CLAIM_TRIES && (i == 0 || (rc == -EAGAIN && promotion->deposed)); i++)
+	for (unsigned i = 0; i < NODE_PAIR_CLAIM_TRIES && (i == 0 || (rc == -EAGAIN && promotion->deposed)); i++)
 		rc = node_pair_register_ask(p,
 					    promotion->deposed ? PAIR_CLAIM_AGREED
 					    : promotion->found ? PAIR_CLAIM_FOUND
@@ -354,7 +348,7 @@ static int take_place(struct follower *f, const struct node_pair_promotion *prom
 		began = control_pair_look(p->control, &passed_over);
 		node_journal_passes_over(node, began, passed_over);
 	}
-	rc = make_good(p, &generation, err);
+	rc = node_pair_register_make_good(p, &generation, err);
 	if (rc < 0)
 		return rc;
 	node_pair_is(p, PAIR_PROMOTING, NODE_PAIR_BEGINS, "it is about to serve");

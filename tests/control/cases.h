@@ -94,6 +94,7 @@
 	X(tables_are_emptied_on_every_node) \
 	X(a_later_table_of_a_name_is_not_meant) \
 	X(a_silent_node_keeps_tables_as_they_are) \
+	X(a_node_without_its_tables_is_told) \
 	X(starctl_empties_tables) \
 	/* drop.c */ \
 	X(a_table_is_dropped_on_all_nodes) \

@@ -76,6 +76,31 @@ void tables_are_emptied_on_every_node(void)
 	cluster_fini(&cluster);
 }
 
+/* It was restarted, and did not get the tables yet: who asks is not to believe that they are gone. */
+void a_node_without_its_tables_is_told(void)
+{
+	const uint64_t until_us = clock_us() + 3 * WAIT_US;
+	struct cluster cluster;
+	struct star_error err = { 0 };
+	bool told = false;
+
+	cluster_init(&cluster, 2);
+	cluster_start(&cluster);
+	json_decref(call(cluster.nodes[0].address, "create", table_json("words", 8), &err));
+	node_stop(&cluster, 1);
+	cluster.nodes[1].fail_from_start = -ENOMEM;
+	CHECK(node_start(&cluster, 1, 77));
+	while (!told && CHECK(clock_us() < until_us)) {
+		CHECK(ask_empty(&cluster.nodes[0], "words", NULL, &err) == NULL);
+		told = strstr(err.text, "there is no table or variable \"words\"");
+		if (!told)
+			usleep(NAP_US);
+	}
+	CHECK_INT(err.code, -ESTALE);
+	CHECK_HAS(err.text, "not on PS task 1 and those after it");
+	cluster_fini(&cluster);
+}
+
 static json_t *by_handle(json_int_t generation)
 {
 	return json_pack("{s:s, s:i, s:I}", "name", "words", "id", 1, "generation", generation);

@@ -286,7 +286,7 @@ end:	do
 	/* look_covered, and the first PAIR_PONG after it */
 	:: atomic { linked && conn && role[me] == PRIMARY && state[me] == COVERING && tail[me] >= gated[me] ->
 		    state[me] = PAIRED; fenced[me] = true; lease = true }
-	/* note_whole of the standby: the next ping says that the primary has a lease */
+	/* note_leased: the next ping says that the primary has a lease */
 	:: atomic { linked && conn && role[me] == STANDBY && state[me] == SYNCING && state[other] == PAIRED ->
 		    state[me] = PAIRED; promotable[me] = true; fresh[me] = true }
 	/* set_lease: a ping was answered */
