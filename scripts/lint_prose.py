@@ -88,7 +88,8 @@ def paragraphs_of_block(lines, at, end):
 
 
 def check_columns(lint):
-    """Lines of C end at column 120, and those of the pages' text, where there is a space to break them at. (An .inc may be a table of numbers.)"""
+    """Lines of C and of configurations end at column 120, and those of the pages' text, where there is a space to break them at. (An .inc may
+    be a table of numbers.)"""
     for name in lint.files:
         if name.endswith(".rst"):
             lines = lint.text(name).split("\n")
@@ -96,12 +97,13 @@ def check_columns(lint):
                 if len(lines[number]) > COLUMNS and len(RST_WORD.findall(RST_ITEM.sub("", lines[number].strip(), 1))) > 1:
                     lint.error("columns", name, number + 1, f"the line ends at column {len(lines[number])}, beyond {COLUMNS}: break it")
             continue
-        if not name.endswith((".c", ".h")):
+        if not name.endswith((".c", ".h", ".conf")):
             continue
+        then = "" if name.endswith(".conf") else ", and make format"
         for number, line in enumerate(lint.text(name).split("\n"), 1):
             width = len(line.expandtabs(TAB))
             if width > COLUMNS:
-                lint.error("columns", name, number, f"the line ends at column {width}, beyond {COLUMNS}: break it, and make format")
+                lint.error("columns", name, number, f"the line ends at column {width}, beyond {COLUMNS}: break it{then}")
 
 
 def read_banned_words(lint):

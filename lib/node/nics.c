@@ -40,15 +40,16 @@ static void look_at_link(struct node *node, struct node_port *p)
 	struct reactor_message *message;
 	struct star_error err = { 0 };
 	const bool up = port_carrier(p->port);
+	const bool deleted = !up && !port_is_nic(p->port) && port_state(p->port) == PORT_IS_REMOVED;
 
-	if (p->link_seen && up == p->link)
+	if (p->link_seen && up == p->link && deleted == p->deleted)
 		return;
 	/* An interface was up before its port was opened: this is no change, and its addresses were announced. */
 	if (!p->link_seen && up && !port_is_nic(p->port)) {
 		p->link = p->link_seen = true;
 		return;
 	}
-	if (!up && !port_is_nic(p->port) && port_state(p->port) == PORT_IS_REMOVED)
+	if (deleted)
 		log_error("port %s: its interface %s was deleted: create it again, and remove and add the port, or "
 			  "restart the node",
 			  p->port->name, p->port->interface);
@@ -58,6 +59,7 @@ static void look_at_link(struct node *node, struct node_port *p)
 		log_warn("port %s: the link is down", p->port->name);
 	p->link = up;
 	p->link_seen = true;
+	p->deleted = deleted;
 	message = up ? calloc(1, sizeof(*message)) : NULL;
 	if (!message)
 		return;

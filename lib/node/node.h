@@ -63,8 +63,8 @@ struct node_port {
 	struct config_port config;
 	int claims[CONFIG_ADDRESSES_MAX]; /* sockets that hold its addresses */
 	unsigned claims_count;
-	bool link, link_seen; /* the watch's: as last reported */
-	unsigned reset_looks; /* number of checks since a reset was requested */
+	bool link, link_seen, deleted; /* the watch's: as last reported */
+	unsigned reset_looks;	       /* number of checks since a reset was requested */
 };
 
 enum { NODE_WATCHED = 3 }; /* watch.c: events in reactors that are logged */

@@ -199,9 +199,9 @@ class Jobs(WithTorch):
         for environment, words in (
                 ({"RANK": "x"}, "whole numbers"), ({"RANK": "1"}, "from 0 to 0"), ({"TF_CONFIG": "{"}, "TF_CONFIG"),
                 ({"TF_CONFIG": "[]"}, "TF_CONFIG"), ({"TF_CONFIG": '{"cluster": [], "task": 1}'}, "TF_CONFIG"),
-                ({"TF_CONFIG": '{%s, "task": {"type": "worker", "index": 2}}' % cluster}, "no worker"),
-                ({"TF_CONFIG": '{%s, "task": {"type": "chief", "index": -1}}' % cluster}, "no worker"),
-                ({"TF_CONFIG": '{%s, "task": {"type": "ps", "index": 0}}' % cluster}, "no worker")):
+                ({"TF_CONFIG": '{%s, "task": {"type": "worker", "index": 2}}' % cluster}, "not a worker"),
+                ({"TF_CONFIG": '{%s, "task": {"type": "chief", "index": -1}}' % cluster}, "not a worker"),
+                ({"TF_CONFIG": '{%s, "task": {"type": "ps", "index": 0}}' % cluster}, "not a worker")):
             with self.assertRaisesRegex(ValueError, words):
                 worker.from_environment(environment)
         with self.assertRaisesRegex(ValueError, "STARSERVER_PS"):
