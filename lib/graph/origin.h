@@ -6,7 +6,8 @@
 
 #include "graph/graph.h"
 
-/* The name of the node whose gradient this one computes; NULL: it was not added for a gradient. */
+/* The name of the node whose gradient this one computes; NULL: it was not added for a gradient. node: one of a graph
+ * (graph_add), not a copy. */
 const char *graph_origin(const struct graph_node *node);
 /* name: in the memory of the node's graph. */
 void graph_set_origin(struct graph_node *node, const char *name);

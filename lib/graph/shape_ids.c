@@ -4,10 +4,9 @@
 
 /* ---- embedding bags ---- */
 
-int shape_of_segment(struct graph_inference *in)
+/* Inputs 0 and 2 have rows, the first of floats; input 1 has segments. */
+static int want_segments(const struct graph_inference *in)
 {
-	struct graph_shape shape = in->in[0].shape;
-	int64_t n = -1;
 	int rc = shape_want_float(in, 0);
 
 	if (rc == 0)
@@ -18,6 +17,15 @@ int shape_of_segment(struct graph_inference *in)
 		rc = shape_want_ndim(in, 1, 1, 1);
 	if (rc == 0)
 		rc = shape_want_ndim(in, 2, 1, GRAPH_DIMS_MAX);
+	return rc;
+}
+
+int shape_of_segment(struct graph_inference *in)
+{
+	struct graph_shape shape = in->in[0].shape;
+	const int rc = want_segments(in);
+	int64_t n = -1;
+
 	if (rc < 0)
 		return rc;
 	shape_unify(&n, in->in[0].shape.dims[0]);
@@ -32,18 +40,10 @@ int shape_of_segment(struct graph_inference *in)
 int shape_of_segment_grad(struct graph_inference *in)
 {
 	struct graph_shape shape = in->in[2].shape, g = in->in[0].shape;
-	int rc = shape_want_float(in, 0);
+	int rc = want_segments(in);
 
 	if (rc == 0)
 		rc = shape_want_same_dtype(in, 0, 2);
-	if (rc == 0)
-		rc = shape_want_dtype(in, 1, STAR_INT32);
-	if (rc == 0)
-		rc = shape_want_ndim(in, 0, 1, GRAPH_DIMS_MAX);
-	if (rc == 0)
-		rc = shape_want_ndim(in, 1, 1, 1);
-	if (rc == 0)
-		rc = shape_want_ndim(in, 2, 1, GRAPH_DIMS_MAX);
 	if (rc < 0)
 		return rc;
 	if (!shape_unify(&shape.dims[0], in->in[1].shape.dims[0]))

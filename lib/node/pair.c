@@ -31,6 +31,30 @@ bool node_pair_stops(struct node_pair *p)
 	return stops;
 }
 
+bool node_pair_has_joined(struct node_pair *p)
+{
+	bool joined;
+
+	pthread_mutex_lock(&p->lock);
+	joined = p->joined != NULL;
+	pthread_mutex_unlock(&p->lock);
+	return joined;
+}
+
+void node_pair_set_lease(struct node_pair *p, uint64_t until_ns)
+{
+	for (unsigned i = 0; i < p->node->shards_count; i++)
+		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
+}
+
+void node_pair_set_waits(struct node_pair *p, bool waits)
+{
+	pthread_mutex_lock(&p->lock);
+	p->waits = waits;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
 void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state state, const char *why)
 {
 	pthread_mutex_lock(&p->lock);

@@ -148,6 +148,10 @@ void *node_pair_listen(void *arg);
 
 /* pair.c */
 bool node_pair_stops(struct node_pair *p);
+bool node_pair_has_joined(struct node_pair *p); /* a standby waits to be served */
+/* Until when reactors may change something (0: without a lease); and whether replies wait for the standby. */
+void node_pair_set_lease(struct node_pair *p, uint64_t until_ns);
+void node_pair_set_waits(struct node_pair *p, bool waits);
 void node_pair_is(struct node_pair *p, enum pair_role role, enum node_pair_state state, const char *why);
 /* Of a primary that serves alone: why, as it is known now. */
 void node_pair_is_alone_because(struct node_pair *p, const char *why);
@@ -183,11 +187,7 @@ void node_pair_hang_up(struct node_pair *p);
 
 /* pair_primary.c: serves until it stops or is deposed. */
 void node_pair_primary(struct node_pair *p);
-/* pair_alone.c. Until when reactors may change something (0: without a lease); whether replies wait for a standby. */
-void node_pair_set_lease(struct node_pair *p, uint64_t until_ns);
-void node_pair_set_waits(struct node_pair *p, bool waits);
-bool node_pair_has_joined(struct node_pair *p); /* a standby waits to be served */
-/* Serves without a standby from now on, unless it is deposed. */
+/* pair_alone.c: serves without a standby from now on, unless it is deposed. */
 void node_pair_go_alone(struct node_pair *p, const char *why);
 /* The same, but of a standby that had everything: as soon as that one certainly does not take over. */
 void node_pair_lose_standby(struct node_pair *p, bool had_all, const char *why);

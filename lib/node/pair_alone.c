@@ -10,20 +10,6 @@ enum {
 	IDLE_MS = 200,
 };
 
-void node_pair_set_lease(struct node_pair *p, uint64_t until_ns)
-{
-	for (unsigned i = 0; i < p->node->shards_count; i++)
-		__atomic_store_n(&p->rings[i]->lease_ns, until_ns, __ATOMIC_RELEASE);
-}
-
-void node_pair_set_waits(struct node_pair *p, bool waits)
-{
-	pthread_mutex_lock(&p->lock);
-	p->waits = waits;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
-}
-
 /* Either this node goes on alone, or the standby replaces it: whatever comes first. */
 static bool is_alone(struct node_pair *p)
 {
@@ -65,16 +51,6 @@ static bool is_harmless(struct node_pair *p, struct star_error *err)
 		return answer.role == PAIR_STANDBY && !answer.whole;
 	return rc == -ECONNREFUSED && !node_pair_has_register(p) &&
 	       clock_ns() < __atomic_load_n(&p->rings[0]->lease_ns, __ATOMIC_RELAXED);
-}
-
-bool node_pair_has_joined(struct node_pair *p)
-{
-	bool joined;
-
-	pthread_mutex_lock(&p->lock);
-	joined = p->joined != NULL;
-	pthread_mutex_unlock(&p->lock);
-	return joined;
 }
 
 /*

@@ -156,8 +156,7 @@ static void send_message(struct dgram_session *session, const char *from, size_t
 	dgram_send(session, first);
 }
 
-/* How long the message is that begins there; 0: more is to come. Bytes that are not a frame are a message as they are.
- * */
+/* The length of the message that begins there; 0: more is to come. Bytes that are not a frame are a message. */
 static size_t message_bytes(const struct bridge *b)
 {
 	struct wire_frame frame;

@@ -147,8 +147,7 @@ static struct peer *begin_quotas(uint64_t seed, bool general)
 	return rig_peer(&shard.rig, 1);
 }
 
-/* Rows that are there cost nothing, those that a request makes are deducted, and a principal with none left makes none.
- * */
+/* Existing rows cost nothing, those that a request makes are deducted, and a principal with none left makes none. */
 void new_rows_of_a_principal_have_a_quota(void)
 {
 	for (int general = 0; general < 2; general++) {

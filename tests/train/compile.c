@@ -242,8 +242,7 @@ void an_unsupported_gradient_names_what_it_is_of(void)
 }
 
 /* The programs from which the cut counted its bytes are executed: unless it counted nothing, or for other sizes, or the
- * plan
- * has divided its parts. */
+ * plan has divided its parts. */
 void a_cut_is_compiled_once(void)
 {
 	static const char body[] = "half = mul(rows, rows) @/job:ps\n"

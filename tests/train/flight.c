@@ -293,8 +293,7 @@ void an_error_ends_what_is_in_flight_behind_it(void)
 }
 
 /* A node has no room for what a step was to leave there: from then on half as many are made at once, and others wait
- * for
- * their turns. */
+ * for their turns. */
 void fewer_steps_are_in_flight_when_nodes_have_no_room(void)
 {
 	struct star_error err = { .text = "" };
